@@ -1,0 +1,11 @@
+"""Decisions only: values in, values out.
+
+What belongs here: the arithmetic of shares, budgets and orders, and the words it is said in. What
+does not: I/O, clocks, randomness, logging, and any type of the API or of an engine; time and chance
+come in as arguments.
+
+Read in this order. Who claims what: `tenants` (weights as a user types them), `shares` (weighted
+max-min division). On the cluster: `slices` (what a GPU is cut into), `placement` (which node can
+take a pod). In the engine: `ledger` (what each tenant was given), `ordering` (whose turn it is),
+`stepmodel` and `budget` (how much one step may carry). In reports: `quantiles`.
+"""
