@@ -30,9 +30,9 @@ def default_of(field: FieldInfo) -> Any:
         return None
     if isinstance(value, BaseModel):
         return {}
-    described = (
-        Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-    )
+    described: Any = field.annotation
+    if field.metadata:
+        described = Annotated[(described, *field.metadata)]
     return TypeAdapter(described).dump_python(value, mode="json", by_alias=True)
 
 

@@ -92,6 +92,14 @@ def unenforced(policy: TenantServingPolicy) -> tuple[str, ...]:
     )
 
 
+def is_mentioned(path: str) -> bool:
+    """Whether the field at `path` (`tenants[].limits.inFlight`), or the object it is in, is one
+    that this version does not honour."""
+    if path == "tenants[].kvCache.group":
+        return False
+    return any(path == mention.path or path.startswith(f"{mention.path}.") for mention in MENTIONS)
+
+
 def _at(body: Mapping[str, Any], steps: list[str], path: str) -> Iterator[tuple[str, Any]]:
     head, *rest = steps
     name = head.removesuffix("[]")

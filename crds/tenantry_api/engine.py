@@ -7,7 +7,7 @@ from pydantic import Field
 
 from tenantry_api import names
 from tenantry_api.choices import Eviction, Fairness, Isolation, Mode, Ordering
-from tenantry_api.values import Count, Duration, Part, Percent, StepBudget, Text
+from tenantry_api.values import Count, Duration, ObjectName, Part, Percent, StepBudget
 
 Path = Annotated[str, Field(min_length=1, max_length=1024)]
 
@@ -15,7 +15,7 @@ Path = Annotated[str, Field(min_length=1, max_length=1024)]
 class Hub(Part):
     """The model comes from the Hugging Face hub."""
 
-    token_secret: Text | None = Field(
+    token_secret: ObjectName | None = Field(
         None,
         description="Secret in the namespace of the policy whose key `token` is the hub token. "
         "Left out: no token.",
@@ -25,7 +25,7 @@ class Hub(Part):
 class Claim(Part):
     """The model lies on a volume."""
 
-    name: Text = Field(description="PersistentVolumeClaim in the namespace of the policy.")
+    name: ObjectName = Field(description="PersistentVolumeClaim in the namespace of the policy.")
     path: Path = Field(".", description="Folder of the model inside the volume.")
 
 

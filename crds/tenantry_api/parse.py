@@ -120,7 +120,7 @@ def _bare_spec(body: Mapping[str, Any]) -> Iterator[Finding]:
 def _wrong_name(whole: Mapping[str, Any]) -> Iterator[Finding]:
     metadata = whole.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if isinstance(name, str) and not re.match(NAME_PATTERN, name):
+    if isinstance(name, str) and not re.fullmatch(NAME_PATTERN, name):
         yield Finding("metadata.name", name, NAME_MESSAGE)
 
 

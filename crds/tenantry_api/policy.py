@@ -44,7 +44,7 @@ from tenantry_api.tenant import (
     TenantIdentity,
     TenantKVCache,
 )
-from tenantry_api.values import Part, Quantity, camel
+from tenantry_api.values import ObjectName, Part, Quantity, camel
 
 __all__ = [
     "Autoscaling",
@@ -86,7 +86,7 @@ CIDR_MESSAGE = "must be a network such as 10.0.0.0/8 or fd00::/8; a single addre
 
 def header(value: str) -> str:
     """A header's name as it is; ValueError says what may be written."""
-    if not re.match(HEADER_PATTERN, value):
+    if not re.fullmatch(HEADER_PATTERN, value):
         raise ValueError(HEADER_MESSAGE)
     return value
 
@@ -98,7 +98,7 @@ def cidr(value: str) -> str:
         bits = ipaddress.ip_address(address).max_prefixlen
     except ValueError as error:
         raise ValueError(CIDR_MESSAGE) from error
-    if "%" in address or not re.match(r"^(0|[1-9][0-9]{0,2})$", prefix) or int(prefix) > bits:
+    if "%" in address or not re.fullmatch(r"^(0|[1-9][0-9]{0,2})$", prefix) or int(prefix) > bits:
         raise ValueError(CIDR_MESSAGE)
     return value
 
@@ -161,7 +161,7 @@ class Spec(Part):
         default_factory=Engine, description="The Deployment of the vLLM engines."
     )
     gpu: Gpu = Field(default_factory=Gpu, description="The GPU claim of one replica.")
-    priority_class_name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
+    priority_class_name: ObjectName = Field(
         names.DEFAULT_PRIORITY_CLASS,
         description="PriorityClass of the engine pods: tenantry-critical, tenantry-standard, "
         "tenantry-batch, or any other that exists.",

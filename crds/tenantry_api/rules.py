@@ -56,7 +56,7 @@ OWNED_PATTERN = f"^--?({_OWNED})([= ].*)?$"
 
 
 def _owned(engine: Json) -> list[str]:
-    return [arg for arg in engine["args"] if re.match(OWNED_PATTERN, arg, re.DOTALL)]
+    return [arg for arg in engine["args"] if re.fullmatch(OWNED_PATTERN, arg, re.DOTALL)]
 
 
 def _share_is_a_split(gpu: Json) -> bool:
@@ -185,7 +185,7 @@ RULES: Mapping[type[Part], tuple[Rule, ...]] = {
             f"!has(self.migProfile) || self.migProfile.matches('{MIG_PATTERN}')",
             "migProfile must be as nvidia-smi lists it, for example 1g.10gb or 3g.40gb",
             lambda gpu: (
-                "migProfile" not in gpu or re.match(MIG_PATTERN, gpu["migProfile"]) is not None
+                "migProfile" not in gpu or re.fullmatch(MIG_PATTERN, gpu["migProfile"]) is not None
             ),
             field="migProfile",
         ),

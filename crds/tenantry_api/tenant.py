@@ -9,9 +9,10 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from tenantry_api import names
 from tenantry_api.choices import Tier
 from tenantry_api.gpu import Gpu
-from tenantry_api.values import Count, Duration, Part, Percent, Quantity, Text
+from tenantry_api.values import Count, Duration, ObjectName, Part, Percent, Quantity, Text
 
 NAME_PATTERN = r"^[^\p{C}\p{Z}]([^\p{C}\p{Z}]|[ ])*$"
+_HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"})
 NAME_MESSAGE = "must be 1 to 128 printable characters, without a space at either end"
 OTHER_MESSAGE = (
     f"`{names.OTHER_TENANT}` is the metric label of everybody who has none; choose another name"
@@ -28,7 +29,7 @@ def tenant_name(value: str) -> str:
 
 
 def _printable(text: str) -> bool:
-    return all(letter == " " or unicodedata.category(letter)[0] not in "CZ" for letter in text)
+    return all(letter == " " or unicodedata.category(letter) not in _HIDDEN for letter in text)
 
 
 TenantName = Annotated[
@@ -96,7 +97,7 @@ class Limits(Part):
 class TenantIdentity(Part):
     """How the tenant proves who it is."""
 
-    api_key_secret: Text | None = Field(
+    api_key_secret: ObjectName | None = Field(
         None,
         description="Secret in the namespace of the policy that holds the tenant's API keys.",
     )
@@ -109,7 +110,7 @@ class Dedicated(Part):
         1, description="Engines of this tenant alone."
     )
     gpu: Gpu | None = Field(None, description="Its GPU claim. Left out: as the policy's.")
-    priority_class_name: Text | None = Field(
+    priority_class_name: ObjectName | None = Field(
         None, description="Its PriorityClass. Left out: the policy's."
     )
 

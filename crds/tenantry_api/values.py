@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -25,6 +26,8 @@ DURATION_PATTERN = r"^([0-9]{1,9}([.][0-9]{1,6})?(h|m|s|ms|us))+$"
 QUANTITY_LIMIT = Decimal(1_000_000)
 DURATION_LIMIT = timedelta(days=7)
 AUTO = "auto"
+NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+NAME_MESSAGE = "must be the name of an object: lower-case letters, digits, `-` and `.`, at most 253"
 
 _SCALES = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(1000), "M": Decimal(1_000_000)}
 # From the longest: a duration is written in the first unit that divides it.
@@ -71,7 +74,7 @@ def quantity(value: object) -> Decimal:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = str(value) if type(value) in (int, str) else ""
-    if not re.match(QUANTITY_PATTERN, text):
+    if not re.fullmatch(QUANTITY_PATTERN, text):
         raise ValueError(QUANTITY_MESSAGE)
     suffix = text[-1] if text[-1] in "mkM" else ""
     number = Decimal(text.removesuffix(suffix)) * _SCALES[suffix]
@@ -92,7 +95,7 @@ def duration(value: object) -> timedelta:
     """A duration from what a document holds; ValueError says what may be written."""
     if isinstance(value, timedelta):
         value = duration_text(value)
-    if not isinstance(value, str) or not re.match(DURATION_PATTERN, value) or len(value) > 32:
+    if not isinstance(value, str) or not re.fullmatch(DURATION_PATTERN, value) or len(value) > 32:
         raise ValueError(DURATION_MESSAGE)
     pieces = re.findall(r"([0-9.]+)(h|ms|us|m|s)", value)
     micros = sum(Decimal(number) * _UNITS[unit] for number, unit in pieces)
@@ -121,6 +124,13 @@ def budget(value: object) -> timedelta | None:
 def budget_text(value: timedelta | None) -> str:
     """The inverse of `budget`."""
     return AUTO if value is None else duration_text(value)
+
+
+def object_name(value: str) -> str:
+    """The name of another object as it is; ValueError says what may be written."""
+    if len(value) > 253 or not re.fullmatch(NAME_PATTERN, value):
+        raise ValueError(NAME_MESSAGE)
+    return value
 
 
 def _schema(**extra: Any) -> WithJsonSchema:
@@ -190,3 +200,14 @@ StepBudget = Annotated[
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 Percent = Annotated[int, Field(strict=True, ge=0, le=100)]
 Text = Annotated[str, Field(min_length=1, max_length=253)]
+ObjectName = Annotated[
+    str,
+    AfterValidator(object_name),
+    _schema(
+        **{
+            "type": "string",
+            "maxLength": 253,
+            "x-kubernetes-validations": [_cel(f"self.matches('{NAME_PATTERN}')", NAME_MESSAGE)],
+        }
+    ),
+]

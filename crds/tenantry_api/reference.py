@@ -1,0 +1,121 @@
+"""The reference page of the fields, written from the types."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tenantry_api import defaults, enforcement, names, rules, schema
+from tenantry_api.policy import Spec
+from tenantry_api.values import Part
+
+_INTRO = f"""# TenantServingPolicy
+
+`{names.API_VERSION}`, kind `{names.KIND}`, short name `{names.SHORT_NAME}`, category
+`{names.CATEGORY}`, namespaced. This page is made from the types by `make crds`; on a cluster
+`kubectl explain {names.SHORT_NAME}.spec` says the same. Examples are in `docs/examples/`.
+
+A quantity is a whole number, or a text in quotes: `"0.5"`, `"500m"`, `"2k"`. A duration is a text:
+`500ms`, `30s`, `1m30s`.
+
+The last column says what this version does with a field: `yes`, it has its effect; `not yet`, it
+is accepted, has no effect, and its path stands in the condition `FullyEnforced`, also where the
+default asks for it.
+"""
+
+_DEPENDENT: Mapping[str, str] = {
+    "model.servedName": "the policy's name",
+    "model.source": "the hub",
+    "engine.replicas": "1 without autoscaling",
+    "engine.image": "the operator's",
+    "tenants[].dedicated.gpu": "the policy's",
+    "tenants[].dedicated.priorityClassName": "the policy's",
+}
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    lines = [
+        _INTRO,
+        "## Fields of `spec`",
+        "",
+        "| field | values | default | meaning | enforced |",
+        "|---|---|---|---|---|",
+        *(_row(path, node, needed) for path, node, needed in _nodes(schema.structural(Spec), "")),
+        "",
+        "## Rules",
+        "",
+        "The API server and every reader of a policy file refuse what breaks one of these.",
+        "",
+        *_rules(),
+        "",
+        "## Without a cluster",
+        "",
+        f"`{names.ENV_POLICY}=FILE` gives an engine a whole policy, YAML or JSON, with the same",
+        "types, defaults and messages. Only a cluster can honour `model`, `engine`, `gpu`,",
+        "`priorityClassName`, `weight` and `tenants[].dedicated`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _nodes(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """Every field below `node`: path, schema, whether it is required."""
+    for name, child in node.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        needed = name in node.get("required", ())
+        below = child.get("items", child)
+        if child.get("type") == "array" and "properties" in below:
+            here += "[]"
+        yield here, child, needed
+        yield from _nodes(below, here)
+
+
+def _row(path: str, node: Mapping[str, Any], needed: bool) -> str:
+    default = "required" if needed else _DEPENDENT.get(path) or _default(node)
+    cells = (f"`{path}`", _values(node), default, node["description"], _enforced(path, node))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _default(node: Mapping[str, Any]) -> str:
+    value = node.get("default")
+    if value in (None, {}, []):
+        return ""
+    return f"`{value}`"
+
+
+def _values(node: Mapping[str, Any]) -> str:
+    if "enum" in node:
+        return ", ".join(f"`{value}`" for value in node["enum"])
+    if node.get("x-kubernetes-int-or-string"):
+        return "quantity"
+    if node.get("type") == "integer":
+        return f"{node.get('minimum', 0)} to {node['maximum']}"
+    if node.get("type") == "array":
+        return f"list, at most {node['maxItems']}"
+    rules_here = node.get("x-kubernetes-validations", ())
+    if any("duration(" in rule["rule"] for rule in rules_here):
+        return "duration"
+    return "object" if node.get("type") == "object" else "text"
+
+
+def _enforced(path: str, node: Mapping[str, Any]) -> str:
+    if "properties" in node.get("items", node) and not enforcement.is_mentioned(path):
+        return ""
+    return "not yet" if enforcement.is_mentioned(path) else "yes"
+
+
+def _rules() -> Iterator[str]:
+    for path, kind in _kinds():
+        for rule in rules.RULES.get(kind, ()):
+            where = ".".join(piece for piece in (path, rule.field) if piece)
+            yield f"- `{where}`: {rule.message}."
+
+
+def _kinds() -> Iterator[tuple[str, type[Part]]]:
+    yield "", Spec
+    yield from _kinds_below(Spec, "")
+
+
+def _kinds_below(kind: type[Part], path: str) -> Iterator[tuple[str, type[Part]]]:
+    for alias, inner, many in defaults.parts_of(kind):
+        here = ".".join(piece for piece in (path, alias) if piece) + ("[]" if many else "")
+        yield here, inner
+        yield from _kinds_below(inner, here)
