@@ -167,9 +167,18 @@ class Cluster:
         """
         self.check()
         folder = Path(options.pop("cwd", None) or Path.cwd())
-        env = self._environment(options.pop("env", None) or os.environ)
-        command = [*namespaces.enter(self.init_pid, folder), *argv]
+        command, env = self.entry(argv, options.pop("env", None) or os.environ, folder)
         return subprocess.Popen(command, env=env, **options)
+
+    def entry(
+        self, argv: Sequence[str], base: Mapping[str, str], folder: Path
+    ) -> tuple[list[str], dict[str, str]]:
+        """The command and environment that run `argv` inside, in `folder`."""
+        env = namespaces.environment(base)
+        folders = (paths.venv() / "bin", tools.helm().parent)
+        env["PATH"] = ":".join([*(str(folder) for folder in folders), env["PATH"]])
+        env["KUBECONFIG"] = str(self.kubeconfig)
+        return [*namespaces.enter(self.init_pid, folder), *argv], env
 
     def run_inside(
         self, argv: Sequence[str], *, check: bool = True, **options: Any
@@ -194,13 +203,6 @@ class Cluster:
                 "KUBECONFIG to use the local one"
             )
         return self._files
-
-    def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        env = namespaces.environment(base)
-        folders = (paths.venv() / "bin", tools.helm().parent)
-        env["PATH"] = ":".join([*(str(folder) for folder in folders), env["PATH"]])
-        env["KUBECONFIG"] = str(self.kubeconfig)
-        return env
 
     def _tool(self, tool: Path, args: Sequence[str], stdin: str | None, check: bool) -> str:
         self.check()

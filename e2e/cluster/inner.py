@@ -63,12 +63,13 @@ class Supervisor:
             self.ended.set_result(why)
 
     def _obituary(self, component: Component, code: int) -> str:
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
         log = self._files.log(component.name)
-        return (
-            f"{component.name} of the local cluster was {how}, so the cluster has stopped; "
-            f"the end of {log}: {self._files.tail(component.name)}"
-        ).replace("was ended", "ended")
+        if code < 0:
+            how, hint = f"was killed by {signal.Signals(-code).name}", f"its log is {log}"
+        else:
+            said = self._files.tail(component.name)
+            how, hint = f"ended with status {code}", f"the end of {log} says: {said}"
+        return f"{component.name} {how}, so the local cluster has stopped; {hint}"
 
 
 def set_up_network() -> None:
@@ -151,7 +152,7 @@ async def live(plan: Plan, files: Layout) -> str:
     servers = await proxy.serve((socket.socket(fileno=plan.listener), inside))
     tasks = [
         asyncio.create_task(Start(plan, files, supervisor).run()),
-        asyncio.create_task(_watch_folder(files, supervisor)),
+        asyncio.create_task(_watch_folder(plan, files, supervisor)),
     ]
     tasks[0].add_done_callback(lambda task: _report(task, supervisor))
     why = await supervisor.ended
@@ -166,9 +167,9 @@ def _report(task: "asyncio.Task[None]", supervisor: Supervisor) -> None:
         supervisor.end(sentence(error))
 
 
-async def _watch_folder(files: Layout, supervisor: Supervisor) -> None:
+async def _watch_folder(plan: Plan, files: Layout, supervisor: Supervisor) -> None:
     """End the sandbox once its run directory is gone: nobody could find it any more."""
-    while files.plan.exists():  # noqa: ASYNC110 - a folder gives no event
+    while layout.is_run(files.plan, plan.run):  # noqa: ASYNC110 - a folder gives no event
         await asyncio.sleep(WATCH_SECONDS)
     supervisor.end(f"the run directory {files.run_dir} is gone")
 
@@ -183,7 +184,7 @@ def main(run_dir: str) -> None:
         why = asyncio.new_event_loop().run_until_complete(live(plan, files))
     except (Problem, OSError) as error:
         why = sentence(error)
-    if files.run_dir.exists():
+    if layout.is_run(files.plan, plan.run):
         layout.write(files.outcome, Outcome("failed", why))
     # The other processes are ended by the kernel; nothing here is worth waiting for.
     os._exit(1)

@@ -2,8 +2,13 @@
 
 import json
 from dataclasses import asdict, dataclass
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
+
+LINE_WIDTH = 240
+LINE_BYTES = 2000
+"""Log lines are taken to be shorter when the end of a log is looked for."""
 
 LOGS = (
     "sandbox",
@@ -65,19 +70,29 @@ class Layout:
         """The log of one of `LOGS`."""
         return self.run_dir / f"{component}.log"
 
-    def tail(self, component: str, lines: int = 3) -> str:
-        """The last lines of a component's log in one string."""
+    def last_lines(self, component: str, count: int) -> list[str]:
+        """The last lines of a component's log, long ones cut."""
         try:
-            text = self.log(component).read_text(errors="replace")
+            with self.log(component).open("rb") as log:
+                log.seek(0, SEEK_END)
+                log.seek(max(0, log.tell() - count * LINE_BYTES))
+                text = log.read().decode(errors="replace")
         except FileNotFoundError:
-            return "no log"
-        return " | ".join(text.strip().splitlines()[-lines:]) or "an empty log"
+            return []
+        lines = text.strip().splitlines()[-count:]
+        return [line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}..." for line in lines]
+
+    def tail(self, component: str) -> str:
+        """The last two lines of a component's log, to end a sentence with."""
+        return " | ".join(self.last_lines(component, 2)) or "nothing"
 
 
 @dataclass(frozen=True)
 class Plan:
     """What process 1 of the sandbox is told."""
 
+    run: str
+    """Names this run: a run directory made anew belongs to another one."""
     run_dir: str
     bin_dir: str
     listener: int
@@ -123,6 +138,14 @@ def read_plan(path: Path) -> Plan:
     """The plan that the host's side has written."""
     body: dict[str, Any] = json.loads(path.read_text())
     return Plan(**{**body, "agent": tuple(body["agent"])})
+
+
+def is_run(path: Path, run: str) -> bool:
+    """Whether the plan at `path` is that of this run."""
+    try:
+        return read_plan(path).run == run
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False
 
 
 def node_names(path: Path) -> list[str]:

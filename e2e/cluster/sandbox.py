@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -73,7 +74,8 @@ class Starting:
     def _spawn(self, listener: int, port: int, bin_dir: str, env: Mapping[str, str]) -> None:
         inside, self._lifeline = os.pipe()
         agent = agent_command(self._files)
-        plan = Plan(str(self._files.run_dir), bin_dir, listener, port, inside, agent)
+        run = secrets.token_hex(8)
+        plan = Plan(run, str(self._files.run_dir), bin_dir, listener, port, inside, agent)
         layout.write(self._files.plan, plan)
         command = [*namespaces.create(), sys.executable, "-m", "e2e.cluster.inner"]
         try:

@@ -1,0 +1,99 @@
+"""Fixtures of the tests that need a cluster: one for the session, a namespace for each test."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from e2e import paths, release
+from e2e.cluster import processes
+from e2e.cluster.handle import Cluster
+from e2e.cluster.layout import LOGS, Layout
+from e2e.cluster.nodes import NodeSpec, gpu_nodes
+
+NewCluster = Callable[[Sequence[NodeSpec]], Cluster]
+
+PREFIX = "tests-"
+SHOWN_LINES = 12
+STARTED: pytest.StashKey[list[Layout]] = pytest.StashKey()
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The session's cluster, two nodes of four GPUs; or the one that KUBECONFIG names."""
+    named = os.environ.get("KUBECONFIG")
+    if named:
+        yield Cluster.borrowed(Path(named))
+        return
+    with _start(request.config, gpu_nodes(2, 4)) as local:
+        yield local
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: Cluster) -> Iterator[Cluster]:
+    """The session's cluster with the chart in it; what this installs elsewhere, it removes."""
+    ours = not release.is_installed(cluster)
+    if ours:
+        release.install(cluster)
+    yield cluster
+    if ours and os.environ.get("KUBECONFIG"):
+        cluster.helm("uninstall", release.RELEASE, f"--namespace={release.NAMESPACE}", "--wait")
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace for one test; afterwards it and its pods are gone."""
+    name = f"test-{secrets.token_hex(4)}"
+    cluster.kubectl("create", "namespace", name)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait", "--timeout=120s")
+
+
+@pytest.fixture
+def new_cluster(request: pytest.FixtureRequest) -> Iterator[NewCluster]:
+    """Makes clusters for one test alone; all of them are stopped after it."""
+    made: list[Cluster] = []
+
+    def make(nodes: Sequence[NodeSpec] = ()) -> Cluster:
+        made.append(_start(request.config, nodes))
+        return made[-1]
+
+    yield make
+    for own in made:
+        own.stop()
+
+
+def _start(config: pytest.Config, nodes: Sequence[NodeSpec]) -> Cluster:
+    started = config.stash.setdefault(STARTED, [])
+    if not started:
+        _remove_leftovers()
+    name = f"{PREFIX}{os.getpid()}-{len(started)}"
+    started.append(Layout(paths.clusters() / name))
+    return Cluster.start(name, nodes)
+
+
+def _remove_leftovers() -> None:
+    """Remove the logs that earlier sessions kept for whoever looks after a failure."""
+    for folder in paths.clusters().glob(f"{PREFIX}*"):
+        session = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if not (session.isdecimal() and processes.find(int(session))):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Show the end of every component's log of this session's clusters when something failed."""
+    started = config.stash.get(STARTED, [])
+    failed = any(terminalreporter.stats.get(kind) for kind in ("failed", "error"))
+    for files in started:
+        if not failed:
+            shutil.rmtree(files.run_dir, ignore_errors=True)
+            continue
+        for component in LOGS:
+            terminalreporter.section(f"{files.log(component)}", sep="-")
+            for line in files.last_lines(component, SHOWN_LINES):
+                terminalreporter.write_line(line)
