@@ -1,0 +1,72 @@
+"""Finding a Service's address in the cluster that the kubeconfig, or the pod, names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from tenantry_bench.errors import BadInputError, UnavailableError
+
+PORT_NAME = "http"
+
+
+async def service_url(argument: str) -> str:
+    """Return the URL of `[NAMESPACE/]NAME` by its cluster address, which only answers inside.
+
+    Raises BadInputError for a Service that does not exist or has no address, and UnavailableError
+    when the API server cannot be asked.
+    """
+    namespace, _, name = argument.rpartition("/")
+    try:
+        default = await _connect()
+        service = await _read(namespace or default, name, argument)
+    except config.ConfigException as error:
+        raise UnavailableError(f"no cluster: {error}; set KUBECONFIG or pass --url") from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise UnavailableError(f"the API server cannot be asked: {error}") from error
+    return url_of(service, argument)
+
+
+def url_of(service: dict[str, Any], argument: str) -> str:
+    """Return the URL of a Service object: its port named http, or its only port."""
+    spec = service.get("spec") or {}
+    address = spec.get("clusterIP")
+    if not address or address == "None":
+        raise BadInputError(f"--service {argument}: it has no cluster address; pass --url instead")
+    ports = spec.get("ports") or []
+    named = [port for port in ports if port.get("name") == PORT_NAME]
+    if not named and len(ports) != 1:
+        raise BadInputError(f"--service {argument}: no port named {PORT_NAME}; pass --url instead")
+    host = f"[{address}]" if ":" in address else address
+    return f"http://{host}:{(named or ports)[0]['port']}"
+
+
+async def _connect() -> str:
+    """Configure the client, by the kubeconfig or as a pod, and return the namespace to use."""
+    try:
+        await config.load_kube_config()
+    except config.ConfigException:
+        config.load_incluster_config()
+        return "default"
+    _, active = config.list_kube_config_contexts()
+    return str(active["context"].get("namespace") or "default")
+
+
+async def _read(namespace: str, name: str, argument: str) -> dict[str, Any]:
+    async with client.ApiClient() as api:
+        core = client.CoreV1Api(api)
+        try:
+            answer = await core.read_namespaced_service(name, namespace, _preload_content=False)
+        except client.ApiException as error:
+            if error.status == 404:
+                raise BadInputError(
+                    f"--service {argument}: namespace {namespace} has no such Service"
+                ) from error
+            raise UnavailableError(
+                f"--service {argument}: the API server answers {error.status} {error.reason}"
+            ) from error
+        body: dict[str, Any] = json.loads(await answer.read())
+        return body
