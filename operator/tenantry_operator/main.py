@@ -1,0 +1,170 @@
+"""The process: settings, one lease, kopf's watches and our loops, and an orderly end."""
+
+import asyncio
+import contextlib
+import importlib.metadata
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import kopf
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from tenantry_operator import handlers, lease, metrics
+from tenantry_operator.cluster import ApiError, Cluster
+from tenantry_operator.engines import Engines
+from tenantry_operator.lease import Candidate, LeaseLostError
+from tenantry_operator.reconcile import Reconciler
+from tenantry_operator.settings import Settings, SettingsError, load
+from tenantry_operator.worker import Worker
+from tenantry_operator.workqueue import WorkQueue
+
+log = logging.getLogger("tenantry_operator")
+
+OK, BAD_INPUT, FAILED = 0, 2, 3
+RETRY_SECONDS = 2.0
+
+
+def main() -> int:
+    """Run until told to stop. Returns the exit status."""
+    try:
+        settings = load(os.environ)
+    except SettingsError as error:
+        sys.stderr.write(f"tenantry-operator: {error}\n")
+        return BAD_INPUT
+    logging.basicConfig(
+        level=settings.log_level,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    handlers.quiet()
+    try:
+        asyncio.run(_run(settings))
+    except (ApiError, LeaseLostError, OSError) as error:
+        sys.stderr.write(f"tenantry-operator: {error}\n")
+        return FAILED
+    return OK
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
+async def _run(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with await Cluster.connect() as cluster, aiohttp.ClientSession() as session:
+        worker = _worker(cluster, Engines(session, loop.time), settings)
+        who = Candidate(settings.namespace, settings.identity)
+        async with _http(worker, settings.port):
+            if not await _unless(stop, _lead(cluster, who)):
+                return
+            try:
+                await _operate(worker, settings, lease.hold(cluster, who, _utc), stop)
+            finally:
+                await lease.release(cluster, who)
+
+
+def _worker(cluster: Cluster, engines: Engines, settings: Settings) -> Worker:
+    clock = asyncio.get_running_loop().time
+    counted = metrics.OperatorMetrics(CollectorRegistry(), importlib.metadata.version("tenantry"))
+    reconciler = Reconciler(cluster, engines, settings, _utc)
+    return Worker(WorkQueue(clock), reconciler, counted, clock)
+
+
+@contextlib.asynccontextmanager
+async def _http(worker: Worker, port: int) -> AsyncIterator[None]:
+    """Health and metrics, also while another operator leads."""
+    app = metrics.application(worker.metrics, worker.trouble)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, port=port).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def _lead(cluster: Cluster, who: Candidate) -> None:
+    """Wait for the API server, for the resource, and for the lease."""
+    await _until(cluster.serves_policies, "the API server does not know TenantServingPolicy yet")
+    await lease.acquire(cluster, who, _utc)
+
+
+async def _until(asked: Callable[[], Coroutine[Any, Any, bool]], waiting: str) -> None:
+    told = ""
+    while True:
+        try:
+            if await asked():
+                return
+            text = waiting
+        except ApiError as error:
+            if error.status:
+                raise
+            text = error.message
+        if text != told:
+            log.info("waiting: %s", text)
+            told = text
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether `work` ended before we were told to stop."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            await tasks[0]
+        return tasks[0].done()
+    finally:
+        await _cancel(tasks)
+
+
+async def _operate(
+    worker: Worker, settings: Settings, held: Coroutine[Any, Any, None], stop: asyncio.Event
+) -> None:
+    """Everything at once, until one of them ends: kopf at a signal, the others only by failing."""
+    loops = [
+        held,
+        *(worker.work() for _ in range(settings.workers)),
+        worker.scrape(worker.reconciler.engines, settings.scrape_seconds),
+        worker.resync(settings.resync_seconds),
+    ]
+    # kopf cancels at its end every task that is younger than itself.
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(one) for one in loops]
+    await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(_kopf(worker, stop)))
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        await _cancel(tasks)
+
+
+async def _kopf(worker: Worker, stop: asyncio.Event) -> None:
+    await kopf.operator(
+        registry=handlers.registry(worker.queue.add),
+        settings=handlers.settings(),
+        clusterwide=True,
+        standalone=True,
+        stop_flag=stop,
+    )
+
+
+async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""One policy, from what it says to what is there: observe, desire, carry out, tell.
+
+This is the only function that calls all the others. It looks at what is, never
+at what happened, so a lost event costs time and nothing else.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tenantry_api import document, names, parse
+from tenantry_api.conditions import ConditionType, Reason
+from tenantry_api.policy import Mode, TenantServingPolicy
+from tenantry_operator import changes, status
+from tenantry_operator.changes import Answer
+from tenantry_operator.cluster import CHILDREN, POLICY, ApiError, Cluster, Manifest
+from tenantry_operator.desired.children import children
+from tenantry_operator.desired.labels import Owner
+from tenantry_operator.engines import Engines
+from tenantry_operator.events import ready_changed
+from tenantry_operator.judge import Facts, Obstacle
+from tenantry_operator.observed import Pod, pods, rollout
+from tenantry_operator.settings import Settings
+from tenantry_operator.workqueue import Key
+
+log = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 10.0
+_KINDS = {kind.kind: kind for kind in CHILDREN}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a reconcile ended with. `ready` is None when the policy is gone."""
+
+    result: str
+    ready: bool | None = None
+    again: float | None = None  # seconds until it is worth looking again without an event
+
+
+@dataclass(frozen=True)
+class Reconciler:
+    """What a reconcile needs besides the policy."""
+
+    cluster: Cluster
+    engines: Engines
+    settings: Settings
+    clock: Callable[[], datetime]
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Make the cluster what the policy says. Raises `ApiError` when the API fails under way."""
+        body = await self.cluster.get(POLICY, key.namespace, key.name)
+        if body is None or body["metadata"].get("deletionTimestamp"):
+            self.engines.forget(key)  # the garbage collector takes the children
+            return Outcome("ok")
+        before = status.Before(body.get("status", {}), body["metadata"]["generation"], self._now())
+        try:
+            policy = parse.policy(body)
+        except parse.Invalid as error:
+            await self._tell(body, status.refused(error, before))
+            return Outcome("invalid", ready=False)
+        facts = await self._carry_out(key, body, policy)
+        policy_hash = document.policy_hash(document.canonical(policy))
+        told = await self._tell(body, status.observed(facts, policy_hash, before))
+        return _outcome(facts, told)
+
+    async def _carry_out(self, key: Key, body: Manifest, policy: TenantServingPolicy) -> Facts:
+        obstacle, deployment = await self._apply_all(body, policy)
+        found = pods(await self.cluster.pods(key.namespace, key.name), key.name)
+        alive = tuple(pod for pod in found if not pod.terminating)
+        off = policy.spec.scheduling.mode is Mode.OFF
+        if obstacle is None and not off:
+            await self._tell_pods(key, policy, alive)
+        addresses = {pod.uid: pod.address for pod in alive if pod.running and pod.address}
+        self.engines.watch(key, {} if off else addresses)
+        return Facts(policy, rollout(deployment), alive, self.engines.of(key), obstacle)
+
+    async def _apply_all(
+        self, body: Manifest, policy: TenantServingPolicy
+    ) -> tuple[Obstacle | None, Manifest | None]:
+        """Apply until something stands in the way. Returns that, and the Deployment as it is."""
+        current: Manifest | None = None
+        for manifest in children(policy, Owner.of(body), self.settings):
+            obstacle, current = await self._apply(changes.stamped(manifest))
+            if obstacle is not None:
+                return obstacle, None
+        return None, current  # the Deployment comes last
+
+    async def _apply(self, wanted: Manifest) -> tuple[Obstacle | None, Manifest | None]:
+        kind, meta = _KINDS[wanted["kind"]], wanted["metadata"]
+        observed = await self.cluster.get(kind, meta["namespace"], meta["name"])
+        answer = changes.answer(wanted, observed)
+        if answer is Answer.KEEP:
+            return None, observed
+        if answer is not Answer.APPLY:
+            return _obstacle(answer, wanted), observed
+        if wanted["kind"] == "Deployment":
+            wanted = changes.keep_replicas(wanted, observed)
+        try:
+            applied = await self.cluster.apply(kind, wanted)
+        except ApiError as error:
+            if not error.permanent:
+                raise
+            text = f"{wanted['kind']} {meta['name']} was refused: {error.message}"
+            return Obstacle(Reason.REFUSED, text), observed
+        log.info("applied %s %s/%s", wanted["kind"], meta["namespace"], meta["name"])
+        return None, applied
+
+    async def _tell_pods(
+        self, key: Key, policy: TenantServingPolicy, alive: tuple[Pod, ...]
+    ) -> None:
+        """Touch the running pods of another hash, so that the kubelet renews their volume now.
+
+        It is the pods and not the template that are touched: a new template replaces pods.
+        """
+        wanted = document.policy_hash(document.canonical(policy))
+        for pod in alive:
+            if pod.told_hash != wanted:
+                notes = {names.ANNOTATION_POLICY_HASH: wanted}
+                await self.cluster.annotate_pod(key.namespace, pod.name, notes)
+
+    async def _tell(self, body: Manifest, new: Mapping[str, Any]) -> bool:
+        """Write the status if it changed, and then the event. Returns whether it is Ready."""
+        old = body.get("status", {})
+        meta = {key: body["metadata"][key] for key in ("name", "namespace")}
+        if new != old:
+            manifest = {
+                "apiVersion": POLICY.api_version,
+                "kind": POLICY.kind,
+                "metadata": meta,
+                "status": dict(new),
+            }
+            await self.cluster.apply(POLICY, manifest, "status")
+            await self._announce(body, old, new)
+        return status.condition(new, ConditionType.READY)[0] == "True"
+
+    async def _announce(
+        self, body: Manifest, old: Mapping[str, Any], new: Mapping[str, Any]
+    ) -> None:
+        event = ready_changed(body, old, new, self._now())
+        if event is None:
+            return
+        log.info("%s/%s: %s", body["metadata"]["namespace"], event["reason"], event["message"])
+        await self.cluster.post_event(event)
+
+    def _now(self) -> str:
+        return self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _obstacle(answer: Answer, wanted: Mapping[str, Any]) -> Obstacle:
+    what = f"{wanted['kind']} {wanted['metadata']['name']}"
+    if answer is Answer.WAIT:
+        return Obstacle(Reason.PROGRESSING, f"{what} is being deleted.", passing=True)
+    text = f"{what} exists and belongs to somebody else: delete it, or rename the policy."
+    return Obstacle(Reason.NAME_TAKEN, text)
+
+
+def _outcome(facts: Facts, ready: bool) -> Outcome:
+    if facts.obstacle is None:
+        return Outcome("ok", ready)
+    return Outcome("conflict", ready, AGAIN_SECONDS)
