@@ -3,8 +3,9 @@
 Belongs here: the adapter between the decisions of `tenantry_core` and vLLM. Only the modules that
 the import contract in `pyproject.toml` names may import vLLM; everything else takes plain values.
 
-Read it in this order: `config` (what the policy says to an engine), `reload` (how a change
-arrives), `identity` (who is calling), `door` (the HTTP side), `translate`, `seams`, `waiting`,
-`book` and `scheduler` (the engine side), `metrics` (what both show), `plugin` (the hook by which
-vLLM finds the package).
+Read it in this order: `config` (what the policy says to an engine) and `reload` (how a change
+arrives); the HTTP side: `identity` (who is calling), `door`, `exchange`, `frames` and
+`door_metrics`, then `tagging` (how the tenant gets to the engine); the engine side: `seams`,
+`translate`, `waiting`, `book`, `presence`, `turn`, `scheduler` and `metrics`; and `plugin` and
+`startup` (how vLLM finds the package).
 """

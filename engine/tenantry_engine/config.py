@@ -143,18 +143,20 @@ def _from_share(text: str, environ: Mapping[str, str]) -> EngineConfig:
     try:
         shares = tenants.parse_shares(text)
     except ValueError as error:
-        raise ConfigError(f"{names.ENV_SHARE}={text!r}: {error}") from error
-    weights = {name: float(weight) for name, weight in shares.weights.items()}
+        raise ConfigError(f"{names.ENV_SHARE}: {error}") from error
+    named = shares.tenants.weights
+    weights = {name: float(weight) for name, weight in named.items()}
+    # `*` speaks of tenants that somebody names in a header; `default` is everybody else.
     weights.setdefault(names.DEFAULT_TENANT, 1.0)
     return EngineConfig(
         weights=weights,
-        default_weight=float(shares.others),
-        tenants=tuple(shares.weights),
+        default_weight=float(shares.tenants.rest),
+        tenants=tuple(named),
         open_tenants=True,
         header=_header(environ),
         trusted_peers=_peers(environ),
         hash=document.policy_hash(text.encode()),
-        notices=tuple(shares.notices),
+        notices=shares.notices,
     )
 
 
