@@ -17,7 +17,8 @@ from tenantry_operator.workqueue import Key
 
 Add = Callable[[Key], None]
 
-SERVER_TIMEOUT = 240.0
+# Seconds. The first goes into a query as it is, and the API server takes whole numbers only.
+SERVER_TIMEOUT = 240
 CLIENT_TIMEOUT = 300.0
 CONNECT_TIMEOUT = 10.0
 

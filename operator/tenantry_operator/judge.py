@@ -131,7 +131,8 @@ def objectives_met(facts: Facts) -> Verdict:
 
 def rollout_unblocked(facts: Facts) -> Verdict:
     """Whether the roll-out goes on by itself."""
-    trouble = next((pod.trouble for pod in facts.pods if pod.trouble), "")
+    troubles = (facts.rollout.refused, *(pod.trouble for pod in facts.pods))
+    trouble = next(filter(None, troubles), "")
     if facts.rollout.late:
         text = f"{facts.rollout.late} {trouble}".strip()
         return Verdict(State.FALSE, Reason.DEADLINE_EXCEEDED, text)

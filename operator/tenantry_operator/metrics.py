@@ -3,16 +3,22 @@
 from collections.abc import Callable, Iterable
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-
-READY = ("true", "false")
 
 
 class OperatorMetrics:
     """Counters of one operator; the registry is an argument so that tests do not share one."""
 
     def __init__(self, registry: CollectorRegistry, version: str) -> None:
+        disable_created_metrics()
         self.registry = registry
         self._seconds = Histogram(
             "tenantry_reconcile_seconds",

@@ -37,6 +37,7 @@ class Rollout:
     ready: int = 0
     seen: bool = False  # the controller has seen this generation
     late: str = ""  # the controller's message when the deadline is over
+    refused: str = ""  # why no pod could be made: a quota, a missing PriorityClass
 
     @property
     def done(self) -> bool:
@@ -67,6 +68,7 @@ def rollout(deployment: Mapping[str, Any] | None) -> Rollout:
         ready=status.get("readyReplicas", 0),
         seen=status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0),
         late=_late(status.get("conditions", [])),
+        refused=_refused(status.get("conditions", [])),
     )
 
 
@@ -74,6 +76,11 @@ def _late(conditions: Iterable[Mapping[str, Any]]) -> str:
     found = _condition(conditions, "Progressing")
     late = found.get("reason") == "ProgressDeadlineExceeded"
     return str(found.get("message", "")) if late else ""
+
+
+def _refused(conditions: Iterable[Mapping[str, Any]]) -> str:
+    found = _condition(conditions, "ReplicaFailure")
+    return str(found.get("message", "")) if found.get("status") == "True" else ""
 
 
 def _belongs(manifest: Mapping[str, Any], deployment: str) -> bool:

@@ -125,7 +125,7 @@ class Reconciler:
         """Write the status if it changed, and then the event. Returns whether it is Ready."""
         old = body.get("status", {})
         meta = {key: body["metadata"][key] for key in ("name", "namespace")}
-        if new != old:
+        if status.differs(old, new):
             manifest = {
                 "apiVersion": POLICY.api_version,
                 "kind": POLICY.kind,

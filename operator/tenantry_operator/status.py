@@ -12,6 +12,17 @@ from tenantry_api.values import quantity_text
 from tenantry_operator.desired.gpu import describe
 from tenantry_operator.judge import VERDICTS, Facts, Verdict
 
+WRITTEN = (
+    "observedGeneration",
+    "conditions",
+    "replicas",
+    "readyReplicas",
+    "policyHash",
+    "policyHashes",
+    "tenantNames",
+    "weights",
+    "gpu",
+)
 # Of a text, and of the map of hashes, as the resource's schema says.
 LINE_LIMIT = 1024
 HASHES_LIMIT = 1024
@@ -60,6 +71,14 @@ def refused(error: Invalid, before: Before) -> dict[str, Any]:
     }
     found = _conditions(verdicts, before)
     return {**before.status, "observedGeneration": before.generation, "conditions": found}
+
+
+def differs(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether `new` says something else than `old` in a field that the operator writes.
+
+    Other fields may be there: defaults of the schema, and what other parts report.
+    """
+    return any(old.get(key) != new.get(key) for key in WRITTEN)
 
 
 def condition(status: Mapping[str, Any], kind: ConditionType) -> tuple[str, str]:
