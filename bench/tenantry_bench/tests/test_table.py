@@ -10,9 +10,6 @@ from tenantry_core.quantiles import EMPTY, Summary, summarize
 
 
 def a_row(arm: str = "stock", ttft: Summary = EMPTY, tenant: str = "quiet") -> Row:
-    empty = {"itl": EMPTY, "e2e": EMPTY, "tpot": EMPTY}
-    counts = {"arrived": 150, "finished": 150, "refused": 0, "failed": 0, "unfinished": 0}
-    tokens = {"prompt_tokens": 900, "output_tokens": 100, "cached_tokens": None, "service": 1100}
     return Row(
         scenario="x",
         arm=arm,
@@ -20,11 +17,20 @@ def a_row(arm: str = "stock", ttft: Summary = EMPTY, tenant: str = "quiet") -> R
         tenant=tenant,
         loop="open",
         window=(7.0, 57.0),
+        arrived=150,
+        finished=150,
+        refused=0,
+        failed=0,
+        unfinished=0,
+        prompt_tokens=900,
+        output_tokens=100,
+        cached_tokens=None,
+        service=1100,
         ttft=ttft,
+        itl=EMPTY,
+        e2e=EMPTY,
+        tpot=EMPTY,
         measured_seconds=50.0,
-        **counts,
-        **tokens,
-        **empty,
     )
 
 
