@@ -7,7 +7,7 @@ name, `replicas` is 1 without autoscaling, the namespace is `default`.
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -24,12 +24,15 @@ def parts_of(kind: type[Part]) -> Iterator[tuple[str, type[Part], bool]]:
 
 
 def default_of(field: FieldInfo) -> Any:
-    """The default as a document holds it; None where an omitted field stays away."""
+    """The default as a document holds it; None where an omitted field stays away.
+
+    A default object is whole: the API server checks its rules before it fills in what is inside.
+    """
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is PydanticUndefined:
         return None
-    if isinstance(value, BaseModel):
-        return {}
+    if isinstance(value, Part):
+        return filled(type(value), {})
     described: Any = field.annotation
     if field.metadata:
         described = Annotated[(described, *field.metadata)]

@@ -1,14 +1,63 @@
 """The engine's side of a policy: the model, the deployment, the step and the cache."""
 
+import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from tenantry_api import names
 from tenantry_api.choices import Eviction, Fairness, Isolation, Mode, Ordering
 from tenantry_api.values import Count, Duration, ObjectName, Part, Percent, StepBudget
 
+# Flags of `vllm serve` that the operator sets, or that would undo what it sets.
+OWNED_ARGS = (
+    "--scheduler-cls",
+    "--scheduling-policy",
+    "--middleware",
+    "--model",
+    "--served-model-name",
+    "--host",
+    "--port",
+    "--uds",
+    "--root-path",
+    "--ssl-keyfile",
+    "--ssl-certfile",
+    "--headless",
+    "--tensor-parallel-size",
+    "--pipeline-parallel-size",
+    "--data-parallel-size",
+    "-tp",
+    "-pp",
+    "-dp",
+)
+_FLAGS = "|".join(flag.lstrip("-").replace("-", "[-_]") for flag in OWNED_ARGS)
+OWNED_PATTERN = f"^--?({_FLAGS})([= ].*)?$"
+OWNED_MESSAGE = f"Tenantry sets these itself, leave them out: {', '.join(OWNED_ARGS)}"
+
+
+def argument(value: str) -> str:
+    """An argument as it is; ValueError names those that are not the user's."""
+    if re.fullmatch(OWNED_PATTERN, value, re.DOTALL):
+        raise ValueError(OWNED_MESSAGE)
+    return value
+
+
+Argument = Annotated[
+    str,
+    Field(min_length=1, max_length=4096),
+    AfterValidator(argument),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 4096,
+            "x-kubernetes-validations": [
+                {"rule": f"!self.matches('(?s){OWNED_PATTERN}')", "message": OWNED_MESSAGE}
+            ],
+        }
+    ),
+]
 Path = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
@@ -101,7 +150,7 @@ class Engine(Part):
     autoscaling: Autoscaling | None = Field(
         None, description="Leave the number of replicas to an autoscaler. Excludes `replicas`."
     )
-    args: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = Field(
+    args: tuple[Argument, ...] = Field(
         (),
         max_length=64,
         description="Further arguments of `vllm serve`, one per item. Those that Tenantry sets "

@@ -76,7 +76,7 @@ def _row(path: str, node: Mapping[str, Any], needed: bool) -> str:
 
 def _default(node: Mapping[str, Any]) -> str:
     value = node.get("default")
-    if value in (None, {}, []):
+    if value in (None, []) or isinstance(value, dict):
         return ""
     return f"`{value}`"
 

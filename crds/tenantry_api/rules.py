@@ -30,35 +30,6 @@ class Rule:
     detail: Callable[[Json], str] | None = None
 
 
-# Flags of `vllm serve` that the operator sets, or that would undo what it sets.
-OWNED_ARGS = (
-    "scheduler-cls",
-    "scheduling-policy",
-    "middleware",
-    "model",
-    "served-model-name",
-    "host",
-    "port",
-    "uds",
-    "root-path",
-    "ssl-keyfile",
-    "ssl-certfile",
-    "headless",
-    "tensor-parallel-size",
-    "pipeline-parallel-size",
-    "data-parallel-size",
-    "tp",
-    "pp",
-    "dp",
-)
-_OWNED = "|".join(flag.replace("-", "[-_]") for flag in OWNED_ARGS)
-OWNED_PATTERN = f"^--?({_OWNED})([= ].*)?$"
-
-
-def _owned(engine: Json) -> list[str]:
-    return [arg for arg in engine["args"] if re.fullmatch(OWNED_PATTERN, arg, re.DOTALL)]
-
-
 def _share_is_a_split(gpu: Json) -> bool:
     return "share" not in gpu or split_of(quantity(gpu["share"])) is not None
 
@@ -134,14 +105,6 @@ RULES: Mapping[type[Part], tuple[Rule, ...]] = {
             lambda engine: not {"replicas", "autoscaling"} <= engine.keys(),
             field="replicas",
         ),
-        Rule(
-            f"!self.args.exists(arg, arg.matches('{OWNED_PATTERN}'))",
-            "Tenantry sets these itself, leave them out: "
-            + ", ".join(("-" if len(flag) == 2 else "--") + flag for flag in OWNED_ARGS),
-            lambda engine: not _owned(engine),
-            field="args",
-            detail=lambda engine: "found " + ", ".join(_owned(engine)),
-        ),
     ),
     Gpu: (
         Rule(
@@ -216,7 +179,7 @@ RULES: Mapping[type[Part], tuple[Rule, ...]] = {
         ),
         Rule(
             "self.tenants.size() == 0 || self.tenants.exists(t, type(t.weight) == int ? "
-            "t.weight > 0 : quantity(t.weight).sign() > 0)",
+            "t.weight > 0 : quantity(t.weight).isGreaterThan(quantity('0')))",
             "at least one tenant must have a weight above 0",
             _some_weight,
             field="tenants",

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 QUANTITY_PATTERN = r"^([0-9]{1,7}([.][0-9]{1,3})?|[0-9]{1,10}m|[0-9]{1,4}k|1M)$"
-DURATION_PATTERN = r"^([0-9]{1,9}([.][0-9]{1,6})?(h|m|s|ms|us))+$"
+DURATION_PATTERN = r"^([0-9]{1,12}([.][0-9]{1,6})?(h|m|s|ms|us))+$"
 QUANTITY_LIMIT = Decimal(1_000_000)
 DURATION_LIMIT = timedelta(days=7)
 AUTO = "auto"
