@@ -1,0 +1,1 @@
+"""Tests of the agent's pure parts; they need no cluster."""
