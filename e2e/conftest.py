@@ -1,9 +1,10 @@
 """Fixtures of the tests that need a cluster: one for the session, a namespace for each test."""
 
+import itertools
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ NewCluster = Callable[[Sequence[NodeSpec]], Cluster]
 
 PREFIX = "tests-"
 SHOWN_LINES = 12
+NUMBERS = itertools.count()
+FAILED: pytest.StashKey[bool] = pytest.StashKey()
 STARTED: pytest.StashKey[list[Layout]] = pytest.StashKey()
 
 
@@ -28,7 +31,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     if named:
         yield Cluster.borrowed(Path(named))
         return
-    with _start(request.config, gpu_nodes(2, 4)) as local:
+    _remove_leftovers()
+    with _start(request.session, gpu_nodes(2, 4)) as local:
         yield local
 
 
@@ -45,11 +49,16 @@ def installed(cluster: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
-    """A namespace for one test; afterwards it and its pods are gone."""
+    """A namespace for one test; afterwards its policies and pods are gone, and it is going."""
     name = f"test-{secrets.token_hex(4)}"
     cluster.kubectl("create", "namespace", name)
     yield name
-    cluster.kubectl("delete", "namespace", name, "--wait", "--timeout=120s")
+    # The namespace controller waits five seconds before it begins; the next test need not.
+    for kinds in ("tenantry", "all"):
+        cluster.kubectl(
+            "delete", kinds, "--all", f"--namespace={name}", "--timeout=120s", check=kinds == "all"
+        )
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture
@@ -58,20 +67,22 @@ def new_cluster(request: pytest.FixtureRequest) -> Iterator[NewCluster]:
     made: list[Cluster] = []
 
     def make(nodes: Sequence[NodeSpec] = ()) -> Cluster:
-        made.append(_start(request.config, nodes))
+        made.append(_start(request.node, nodes))
         return made[-1]
 
     yield make
     for own in made:
         own.stop()
+    if not request.node.stash.get(FAILED, False):
+        for files in request.node.stash.get(STARTED, []):
+            shutil.rmtree(files.run_dir, ignore_errors=True)
 
 
-def _start(config: pytest.Config, nodes: Sequence[NodeSpec]) -> Cluster:
-    started = config.stash.setdefault(STARTED, [])
-    if not started:
-        _remove_leftovers()
-    name = f"{PREFIX}{os.getpid()}-{len(started)}"
-    started.append(Layout(paths.clusters() / name))
+def _start(node: pytest.Item | pytest.Session, nodes: Sequence[NodeSpec]) -> Cluster:
+    """A cluster for the length of a test or of the session, known to the reports below."""
+    name = f"{PREFIX}{os.getpid()}-{next(NUMBERS)}"
+    owner = node.config if isinstance(node, pytest.Session) else node
+    owner.stash.setdefault(STARTED, []).append(Layout(paths.clusters() / name))
     return Cluster.start(name, nodes)
 
 
@@ -83,13 +94,27 @@ def _remove_leftovers() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Attach the end of every component's log of a test's own clusters when it fails."""
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+        for files in item.stash.get(STARTED, []):
+            for component in LOGS:
+                lines = files.last_lines(component, SHOWN_LINES)
+                report.sections.append((str(files.log(component)), "\n".join(lines)))
+    return report
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Show the end of every component's log of this session's clusters when something failed."""
-    started = config.stash.get(STARTED, [])
+    """Show the end of every component's log of the session's cluster when something failed."""
     failed = any(terminalreporter.stats.get(kind) for kind in ("failed", "error"))
-    for files in started:
+    for files in config.stash.get(STARTED, []):
         if not failed:
             shutil.rmtree(files.run_dir, ignore_errors=True)
             continue

@@ -6,24 +6,26 @@ from pathlib import Path
 
 from e2e.cluster.layout import write_json
 
-MACHINE = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 PRODUCT = "NVIDIA-A100-SXM4-80GB"
 
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One node: its name, its labels and its whole capacity (resource name to quantity)."""
+    """One node: its name, its labels and its capacity (resource name to quantity).
+
+    The agent adds the labels that every kubelet sets, and ample CPU, memory and pods.
+    """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    capacity: Mapping[str, str] = field(default_factory=lambda: dict(MACHINE))
+    capacity: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def gpu(cls, name: str, gpus: int = 4) -> "NodeSpec":
         """A node whose GPUs are given out whole; no GPUs, no GPU labels."""
         if not gpus:
             return cls(name)
-        return cls(name, _labels(gpus, 1, "none"), {**MACHINE, "nvidia.com/gpu": str(gpus)})
+        return cls(name, _labels(gpus, 1, "none"), {"nvidia.com/gpu": str(gpus)})
 
     @classmethod
     def mps(cls, name: str, gpus: int, replicas: int) -> "NodeSpec":
@@ -38,7 +40,7 @@ class NodeSpec:
     @classmethod
     def _shared(cls, name: str, gpus: int, replicas: int, strategy: str) -> "NodeSpec":
         shared = {"nvidia.com/gpu.shared": str(gpus * replicas)}
-        return cls(name, _labels(gpus, replicas, strategy), {**MACHINE, **shared})
+        return cls(name, _labels(gpus, replicas, strategy), shared)
 
 
 def gpu_nodes(count: int, gpus: int) -> tuple[NodeSpec, ...]:

@@ -21,9 +21,11 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; one that only waits to be reaped does not."""
+        """Whether any thread of it still runs; one that only waits to be reaped does not."""
         found = _stat(self.pid)
-        return found is not None and found[2] == self.started and found[0] != "Z"
+        if found is None or found[2] != self.started:
+            return False
+        return found[0] != "Z" or _threads(self.pid) > 1
 
 
 def find(pid: int) -> Process | None:
@@ -72,3 +74,12 @@ def _stat(pid: int) -> tuple[str, int, int] | None:
         return None
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[1]), int(fields[19])
+
+
+def _threads(pid: int) -> int:
+    """How many threads it has. The first one may be a zombie while the others still end, and it
+    is the last of process 1 that ends the rest of its namespace."""
+    try:
+        return sum(1 for _ in (PROC / str(pid) / "task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return 0

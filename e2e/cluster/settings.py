@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from e2e import paths
@@ -89,5 +90,13 @@ def agent(layout: Layout, token: str, bin_dir: str, rootless: bool) -> dict[str,
         "rootless": rootless,
         "checkout": str(paths.checkout()),
         "bin_dir": bin_dir,
+        "models": str(paths.cache() / "models"),
+        "masks": [str(path) for path in secret_folders(layout)],
         "venv": str(paths.venv()),
     }
+
+
+def secret_folders(layout: Layout) -> tuple[Path, ...]:
+    """What no pod may see: the run directories of this and of every other cluster, ~/.kube."""
+    candidates = (layout.run_dir.parent, paths.clusters(), Path.home() / ".kube")
+    return tuple(dict.fromkeys(path.resolve() for path in candidates if path.is_dir()))
