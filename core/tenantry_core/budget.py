@@ -1,0 +1,78 @@
+"""How much one step may hold, and how much work may be thrown away to make room.
+
+A step with many prefill tokens keeps every decode waiting. While more than one tenant is about, a
+step holds all decodes and then as much prefill as the predicted step time allows under a ceiling.
+Without a given ceiling (`auto`) a step may last a fixed multiple of what its decodes alone would
+take: the inter-token time grows by at most that factor, and the fixed cost of a step is spread over
+enough prefill that throughput stays near that of large steps.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from tenantry_core.stepmodel import Load, StepModel
+
+AUTO_FACTOR: Final = 4.0
+"""With `auto`: step time allowed, in times of the same step without its prefill. Prefill then has
+three quarters of the step, which bounds what small steps cost in throughput."""
+FLOOR: Final = 32
+"""Prefill tokens that a step may always hold: below this a prompt makes no headway."""
+QUANTUM: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What bounds a step: seconds (None = `auto`), and tokens, the engine's own limit."""
+
+    seconds: float | None
+    tokens: int
+
+
+def chunk(model: StepModel, decodes: Load, context: int, ceiling: Ceiling) -> int:
+    """Prefill tokens for a step beside `decodes`: multiples of QUANTUM, up to the engine's limit.
+
+    `context` is what the prompt in turn has computed so far, in tokens.
+    """
+    room = max(ceiling.tokens - decodes.tokens, 0)
+    limit = _seconds(model, decodes, ceiling)
+    low, high = FLOOR // QUANTUM, max(room // QUANTUM, FLOOR // QUANTUM)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _time(model, decodes, middle * QUANTUM, context) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return min(low * QUANTUM, room)
+
+
+def _seconds(model: StepModel, decodes: Load, ceiling: Ceiling) -> float:
+    if ceiling.seconds is not None:
+        return ceiling.seconds
+    alone = decodes if decodes.decodes else Load(decodes=1)
+    return AUTO_FACTOR * model.predict(alone)
+
+
+def _time(model: StepModel, decodes: Load, prefill: int, context: int) -> float:
+    return model.predict(decodes + Load(prefill=prefill, context=context + prefill))
+
+
+class Allowance:
+    """A share of all time that may be spent on something, over a sliding window."""
+
+    def __init__(self, share: float, window: float) -> None:
+        self._limit = share * window
+        self._window = window
+        self._spent: deque[tuple[float, float]] = deque()
+        self._sum = 0.0
+
+    def allows(self, seconds: float, now: float) -> bool:
+        """Whether so much more fits now. Changes nothing but what has left the window."""
+        while self._spent and self._spent[0][0] <= now - self._window:
+            self._sum -= self._spent.popleft()[1]
+        return self._sum + seconds <= self._limit
+
+    def spend(self, seconds: float, now: float) -> None:
+        """Write down that it was spent."""
+        self._spent.append((now, seconds))
+        self._sum += seconds

@@ -1,0 +1,189 @@
+"""The books of the engine process: who has work, who has been served what, what a step cost.
+
+A step passes through here three times: `attend` before it is planned (who is here), `begun` when it
+has been scheduled (charged at its predicted time) and `ended` when its output is back (corrected to
+the time that it took). Several steps may be under way; they end in the order in which they began.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tenantry_api.choices import Fairness
+from tenantry_core.ledger import Ledger
+from tenantry_core.stepmodel import Load, StepModel
+from tenantry_engine.config import EngineConfig
+from tenantry_engine.metrics import EngineMetrics
+from tenantry_engine.presence import Presence
+from tenantry_engine.translate import Served
+
+OUTPUT_PRICE: Final = 2.0
+"""`fairness: Tokens` counts an output token twice, as in VTC."""
+CREDIT: Final[Mapping[Fairness, float]] = {
+    Fairness.GPU_TIME: 0.001,
+    Fairness.TOKENS: 1.0,
+    Fairness.NONE: 0.001,
+}
+"""What a newcomer is put ahead of those with whom it draws level, in the unit of the charge."""
+
+
+@dataclass(slots=True)
+class Step:
+    """A step under way. `output` is only compared by identity."""
+
+    output: Any
+    began: float
+    load: Load
+    loads: Mapping[str, Load]
+    predicted: float
+    charged: Mapping[str, float]
+    prompt: Mapping[str, int] = field(default_factory=dict)
+
+
+class Book:
+    """The books. Times are seconds of one monotonic clock; the caller reads it."""
+
+    def __init__(self, config: EngineConfig, metrics: EngineMetrics) -> None:
+        self.model = StepModel()
+        self.presence = Presence()
+        self._metrics = metrics
+        self._config = config
+        self._steps: deque[Step] = deque()
+        self._last_end = float("-inf")
+        self.ledger = self._new_ledger()
+
+    def reconfigure(self, config: EngineConfig) -> None:
+        """Other weights, or another unit of charge: then everybody starts level."""
+        unit = self._config.fairness
+        self._config = config
+        if config.fairness == unit:
+            self.ledger.reweigh(config.weight_of)
+        else:
+            self.ledger = self._new_ledger()
+            for step in self._steps:
+                step.charged = {}  # charged in the other unit; the whole cost comes when they end
+
+    def attend(self, now: float, running: Mapping[str, int], waiting: Mapping[str, int]) -> None:
+        """Who has work now, counted anew at the start of each step."""
+        self.presence.see(now, running, waiting)
+        self.ledger.attend({*running, *waiting})
+
+    def begun(self, output: Any, served: Mapping[str, Served], now: float) -> None:
+        """A step has been scheduled: charge each tenant for its part as predicted."""
+        if not served:
+            return
+        loads = {tenant: each.load for tenant, each in served.items()}
+        load = sum(loads.values(), Load())
+        predicted = self.model.predict(load)
+        step = Step(output, now, load, loads, predicted, {})
+        step.prompt = {tenant: each.prompt for tenant, each in served.items()}
+        decodes = {tenant: each.decodes for tenant, each in loads.items()}
+        step.charged = self._prices(step, predicted, decodes)
+        for tenant, cost in step.charged.items():
+            self.ledger.charge(tenant, cost)
+        self._steps.append(step)
+        self._count(served)
+
+    def ended(self, output: Any, generated: Mapping[str, int], now: float) -> None:
+        """The output of a step is back: learn from it, and correct what was charged."""
+        for tenant, count in generated.items():
+            self._metrics.tokens(tenant, "output", count)
+        step = self._take(output)
+        if step is None:
+            return
+        seconds = max(now - max(step.began, self._last_end), 0.0)
+        self._last_end = now
+        for tenant, cost in self._prices(step, seconds, generated).items():
+            self.ledger.charge(tenant, cost - step.charged.get(tenant, 0.0))
+        self._metrics.step(seconds, step.predicted)
+        for tenant, part in self.model.divide(seconds, step.loads).items():
+            self._metrics.gpu_seconds(tenant, part)
+            self.presence.serve(now, tenant, part)
+        self.model.observe(step.load, seconds)
+
+    def preempted(self, tenant: str, cause: str) -> None:
+        """A running request of the tenant has gone back to the queue."""
+        self._metrics.preempted(tenant, cause, "reactive")
+
+    def inverted(self, tenant: str) -> None:
+        """A tenant below its share has waited beyond the seat bound."""
+        self._metrics.inversion(tenant)
+
+    def report(self) -> None:
+        """Set the gauges: requests, shares, fairness."""
+        everybody = {*self._config.known, *self.presence.seen}
+        for tenant in everybody:
+            running, waiting = self.presence.of(tenant)
+            self._metrics.requests(tenant, running, waiting)
+        attained = self.presence.attained()
+        weights = {tenant: self._config.weight_of(tenant) for tenant in everybody}
+        named = self._config.tenants or self._config.known
+        declared = _ratios({tenant: weights[tenant] for tenant in named})
+        entitled = _entitled(weights, attained, self.presence.backlogged())
+        for tenant in everybody:
+            self._metrics.shares(
+                tenant,
+                declared.get(tenant, 0.0),
+                entitled.get(tenant, 0.0),
+                attained.get(tenant, 0.0),
+            )
+        self._metrics.jain(_jain(attained, entitled))
+
+    def forget(self, now: float) -> None:
+        """Drop what is known of tenants that are neither configured nor seen of late."""
+        self.presence.forget(now)
+        self.ledger.forget({*self._config.known, *self.presence.seen})
+
+    def _new_ledger(self) -> Ledger:
+        return Ledger(self._config.weight_of, CREDIT[self._config.fairness])
+
+    def _prices(
+        self, step: Step, seconds: float, outputs: Mapping[str, int]
+    ) -> Mapping[str, float]:
+        if self._config.fairness == Fairness.TOKENS:
+            tenants = {*step.prompt, *outputs}
+            return {t: step.prompt.get(t, 0) + OUTPUT_PRICE * outputs.get(t, 0) for t in tenants}
+        return self.model.divide(seconds, step.loads)
+
+    def _take(self, output: Any) -> Step | None:
+        """The step of this output. Those before it never came back; their charge stays."""
+        if not any(step.output is output for step in self._steps):
+            return None
+        while (step := self._steps.popleft()).output is not output:
+            pass
+        return step
+
+    def _count(self, served: Mapping[str, Served]) -> None:
+        for tenant, each in served.items():
+            if each.prompt:
+                self._metrics.tokens(tenant, "prompt", each.prompt)
+            if each.queried:
+                self._metrics.tokens(tenant, "cached", each.cached)
+                self._metrics.prefix(tenant, each.queried, each.cached)
+            if each.recomputed:
+                self._metrics.recomputed(tenant, each.recomputed)
+
+
+def _ratios(values: Mapping[str, float]) -> dict[str, float]:
+    total = sum(values.values())
+    return {key: value / total if total else 0.0 for key, value in values.items()}
+
+
+def _entitled(
+    weights: Mapping[str, float], attained: Mapping[str, float], backlogged: Iterable[str]
+) -> dict[str, float]:
+    """Shares of the last minute: who was not backlogged had all it asked for; the others divide the
+    rest by weight.
+    """
+    kept = {tenant for tenant in backlogged if tenant in attained}
+    satisfied = {tenant: share for tenant, share in attained.items() if tenant not in kept}
+    rest = max(1.0 - sum(satisfied.values()), 0.0)
+    parts = _ratios({tenant: weights.get(tenant, 1.0) for tenant in kept})
+    return satisfied | {tenant: rest * part for tenant, part in parts.items()}
+
+
+def _jain(attained: Mapping[str, float], entitled: Mapping[str, float]) -> float | None:
+    ratios = [attained[t] / share for t, share in entitled.items() if share > 0]
+    squares = sum(ratio * ratio for ratio in ratios)
+    return sum(ratios) ** 2 / (len(ratios) * squares) if squares else None

@@ -1,0 +1,112 @@
+"""Who has been here of late: requests now, their peak of the last seconds, and time served.
+
+Windows are kept in slices, so that a question costs the number of slices and not of steps.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+ACTIVE_SECONDS: Final = 10.0
+"""A tenant counts as active for so long after it last had a request. With one active tenant,
+nothing that Tenantry does is on."""
+PEAK_SLICE: Final = 5.0
+SHARE_SECONDS: Final = 60.0
+SHARE_SLICE: Final = 1.0
+
+
+class Presence:
+    """Running and waiting requests by tenant, and their recent past."""
+
+    def __init__(self) -> None:
+        self._running: Mapping[str, int] = {}
+        self._waiting: Mapping[str, int] = {}
+        self._last: dict[str, float] = {}
+        self._peaks: dict[str, tuple[int, int, int]] = {}
+        self._slices: deque[Slice] = deque()
+        self._now = 0.0
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """Tenants that had a request in the last minute."""
+        return frozenset(self._last)
+
+    def see(self, now: float, running: Mapping[str, int], waiting: Mapping[str, int]) -> None:
+        """Take the counts of this moment."""
+        self._now, self._running, self._waiting = now, running, waiting
+        window = int(now // PEAK_SLICE)
+        for tenant in {*running, *waiting}:
+            self._last[tenant] = now
+            asked = running.get(tenant, 0) + waiting.get(tenant, 0)
+            at, current, before = self._peaks.get(tenant, (window, 0, 0))
+            if at != window:
+                current, before = 0, current if at == window - 1 else 0
+            self._peaks[tenant] = (window, max(current, asked), before)
+
+    def scheduled(self, now: float, kept: Iterable[str]) -> None:
+        """A step has been scheduled, and these tenants still have something waiting."""
+        part = self._slice(now)
+        part.steps += 1
+        for tenant in kept:
+            part.kept[tenant] += 1
+
+    def serve(self, now: float, tenant: str, seconds: float) -> None:
+        """The tenant has been given so many seconds of the engine."""
+        self._slice(now).served[tenant] += seconds
+
+    def active(self) -> list[str]:
+        """Tenants that had a request in the last ACTIVE_SECONDS, by name."""
+        since = self._now - ACTIVE_SECONDS
+        return sorted(tenant for tenant, last in self._last.items() if last >= since)
+
+    def of(self, tenant: str) -> tuple[int, int]:
+        """Requests running and waiting."""
+        return self._running.get(tenant, 0), self._waiting.get(tenant, 0)
+
+    def peak(self, tenant: str) -> int:
+        """The most requests at once in the last 5 to 10 seconds."""
+        window = int(self._now // PEAK_SLICE)
+        at, current, before = self._peaks.get(tenant, (window, 0, 0))
+        if at == window:
+            return max(current, before)
+        return current if at == window - 1 else 0
+
+    def attained(self) -> dict[str, float]:
+        """The part of the engine's busy time that each tenant got in the last minute."""
+        total: defaultdict[str, float] = defaultdict(float)
+        for part in self._slices:
+            for tenant, seconds in part.served.items():
+                total[tenant] += seconds
+        everything = sum(total.values())
+        return {t: part / everything for t, part in total.items()} if everything else {}
+
+    def backlogged(self) -> frozenset[str]:
+        """Tenants that had something waiting in most steps of the last minute."""
+        steps = sum(part.steps for part in self._slices)
+        kept = sum((part.kept for part in self._slices), Counter())
+        return frozenset(tenant for tenant, count in kept.items() if 2 * count > steps)
+
+    def forget(self, now: float) -> None:
+        """Drop tenants that had no request in the last minute."""
+        oldest = now - SHARE_SECONDS
+        self._last = {t: last for t, last in self._last.items() if last > oldest}
+        self._peaks = {t: peak for t, peak in self._peaks.items() if t in self._last}
+
+    def _slice(self, now: float) -> "Slice":
+        at = int(now // SHARE_SLICE)
+        if not self._slices or self._slices[-1].at != at:
+            self._slices.append(Slice(at))
+            while self._slices[0].at <= at - SHARE_SECONDS / SHARE_SLICE:
+                self._slices.popleft()
+        return self._slices[-1]
+
+
+@dataclass(slots=True)
+class Slice:
+    """One second: steps, in how many of them each tenant was kept waiting, seconds served."""
+
+    at: int
+    steps: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
+    served: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))

@@ -1,0 +1,118 @@
+"""What `--scheduler-cls` names: the factory that gives vLLM our scheduler, or its own.
+
+Read the configuration, check the seams, start the engine's metrics, then build. If a seam is
+missing the engine serves with vLLM's own scheduler, and says so once in the log and for as long
+as it runs in `tenantry_engine_active`.
+"""
+
+import importlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import vllm
+from prometheus_client import CollectorRegistry
+
+from tenantry_api import names
+from tenantry_api.choices import Mode
+from tenantry_engine import config as configuration
+from tenantry_engine import reload, seams
+from tenantry_engine.conductor import Conductor, Setup
+from tenantry_engine.config import ConfigError, EngineConfig
+from tenantry_engine.metrics import EngineMetrics, own_version
+from tenantry_engine.reload import PolicyWatch
+
+log = logging.getLogger(configuration.LOGGER_NAME)
+
+POLL_SECONDS: Final = 1.0
+
+
+def TenantryScheduler(*, vllm_config: Any, **kwargs: Any) -> Any:  # noqa: N802 - named like a class
+    """vLLM's scheduler interface: our scheduler, or vLLM's own where a seam is missing.
+
+    The arguments are those with which vLLM builds a scheduler. Raises ConfigError, one sentence,
+    for a policy, a variable or a combination of options that cannot be used.
+    """
+    environ = dict(os.environ)
+    config = configuration.load(environ, reload.read)
+    metrics = EngineMetrics(config, CollectorRegistry())
+    is_async = bool(vllm_config.scheduler_config.async_scheduling)
+    lacking = seams.missing()
+    if lacking:
+        log.error("%s", fallen_back(lacking))
+        scheduler = _stock(is_async)(vllm_config=vllm_config, **kwargs)
+    else:
+        _refuse_priority(vllm_config)
+        setup = Setup(config, metrics)
+        scheduler = _ours(is_async)(setup=setup, vllm_config=vllm_config, **kwargs)
+    follower = Follower(metrics, None if lacking else scheduler.conductor)
+    follower.take(config)
+    metrics.serve(configuration.metrics_port(environ))
+    if names.ENV_POLICY in environ:
+        follower.start(reload.watch(environ, config, log.warning))
+    return scheduler
+
+
+class Follower:
+    """Brings a changed policy to the metrics and to the scheduler, also while no step runs."""
+
+    def __init__(self, metrics: EngineMetrics, conductor: Conductor | None) -> None:
+        self._metrics = metrics
+        self._conductor = conductor
+
+    def take(self, config: EngineConfig) -> None:
+        """This configuration is in force from now on."""
+        enforced = self._conductor is not None and config.mode == Mode.ENFORCE
+        if self._conductor is not None:
+            self._conductor.latest = config
+            self._metrics.active(enforced, "Enforce" if enforced else "Observe")
+        else:
+            self._metrics.active(False, "SeamMissing")
+        self._metrics.policy(config)
+
+    def start(self, watch: PolicyWatch) -> None:
+        """Look for changes once a second, on a thread that ends with the process."""
+        threading.Thread(
+            target=self._run, args=(watch,), name="tenantry-policy", daemon=True
+        ).start()
+
+    def _run(self, watch: PolicyWatch) -> None:
+        while True:
+            if (config := watch.poll(time.monotonic())) is not None:
+                self.take(config)
+            time.sleep(POLL_SECONDS)
+
+
+def fallen_back(lacking: Sequence[seams.Seam]) -> str:
+    """The log line for a vLLM that lacks something; it names both versions."""
+    gone = ", ".join(f"{seam.path} ({seam.purpose})" for seam in lacking)
+    return (
+        f"tenantry {own_version()} does not fit vLLM {vllm.__version__}, which lacks {gone}: "
+        "vLLM's own scheduler serves, nothing of Tenantry's is enforced"
+    )
+
+
+def _refuse_priority(vllm_config: Any) -> None:
+    policy = vllm_config.scheduler_config.policy
+    if policy != "fcfs":
+        raise ConfigError(
+            f"--scheduling-policy={policy} cannot be used with {names.SCHEDULER_CLASS}, "
+            "which orders requests itself: drop the option"
+        )
+
+
+def _ours(is_async: bool) -> Any:
+    # Only now: this module needs every seam.
+    from tenantry_engine import fair  # noqa: PLC0415
+
+    return fair.FairAsyncScheduler if is_async else fair.FairScheduler
+
+
+def _stock(is_async: bool) -> Any:
+    # By name, so that a vLLM without one of them still starts with the other.
+    path = seams.ASYNC_SCHEDULER if is_async else seams.SCHEDULER
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,279 @@
+"""The real vLLM scheduler without a worker and a model, under a clock that the test moves.
+
+A step costs what `Cost` says. The answers are what a worker would send back: one token for every
+is through. Everything is deterministic.
+"""
+
+import functools
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from prometheus_client import CollectorRegistry
+from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, VllmConfig
+from vllm.sampling_params import SamplingParams
+from vllm.utils.hashing import sha256
+from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+from vllm.v1.outputs import ModelRunnerOutput
+from vllm.v1.request import Request
+from vllm.v1.structured_output import StructuredOutputManager
+
+from e2e import models, paths
+from tenantry_engine.conductor import Setup
+from tenantry_engine.config import EngineConfig
+from tenantry_engine.fair import FairAsyncScheduler, FairScheduler
+from tenantry_engine.metrics import EngineMetrics
+
+BLOCK = 16
+
+
+@dataclass(frozen=True)
+class Size:
+    """The engine: seats, tokens in a step, KV blocks of 16 tokens."""
+
+    seats: int = 16
+    tokens: int = 512
+    blocks: int = 2000
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a step: fixed, for each prefill token, for each decode."""
+
+    fixed: float = 0.004
+    prefill: float = 0.0001
+    decode: float = 0.0002
+
+
+@dataclass
+class Shot:
+    """One step in the log: tokens by request, and who was preempted so far."""
+
+    tokens: dict[str, int]
+    seconds: float
+
+
+@functools.cache
+def model() -> str:
+    """The folder of the tiny model; only its config and tokenizer are read here."""
+    return str(models.make("tiny", paths.cache() / "models" / "tiny"))
+
+
+def vllm_config(size: Size, *, use_async: bool = False) -> Any:
+    """vLLM's configuration for an engine of that size."""
+    cache = CacheConfig(block_size=BLOCK, enable_prefix_caching=True)
+    config = VllmConfig(
+        model_config=ModelConfig(model=model(), dtype="float32", seed=0, max_model_len=2048),
+        scheduler_config=SchedulerConfig(
+            max_num_seqs=size.seats,
+            max_num_batched_tokens=size.tokens,
+            max_model_len=2048,
+            is_encoder_decoder=False,
+            enable_chunked_prefill=True,
+        ),
+        cache_config=cache,
+    )
+    config.scheduler_config.async_scheduling = use_async  # the CPU platform has switched it off
+    cache.num_gpu_blocks = size.blocks
+    return config
+
+
+def arguments(size: Size, *, use_async: bool = False) -> dict[str, Any]:
+    """What vLLM builds a scheduler with."""
+    config = vllm_config(size, use_async=use_async)
+    spec = FullAttentionSpec(block_size=BLOCK, num_kv_heads=1, head_size=1, dtype=torch.float32)
+    init_none_hash(sha256)
+    return {
+        "vllm_config": config,
+        "kv_cache_config": KVCacheConfig(
+            num_blocks=size.blocks,
+            kv_cache_tensors=[],
+            kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)],
+        ),
+        "structured_output_manager": StructuredOutputManager(config),
+        "block_size": BLOCK,
+        "hash_block_size": BLOCK,
+        "log_stats": True,
+    }
+
+
+def request(
+    name: str, prompt: int | Sequence[int], output: int, *, tenant: str, arrival: float = 0.0
+) -> Any:
+    """A request of a tenant; a prompt is token ids, or a length (then it is like no other's)."""
+    ids = own_ids(name, prompt) if isinstance(prompt, int) else list(prompt)
+    parameters = SamplingParams(max_tokens=output, ignore_eos=True, extra_args={"tenantry": tenant})
+    return Request(
+        request_id=name,
+        prompt_token_ids=ids,
+        sampling_params=parameters,
+        pooling_params=None,
+        arrival_time=arrival,
+        cache_salt=tenant,
+        block_hasher=get_request_block_hasher(BLOCK, sha256),
+    )
+
+
+def own_ids(name: str, length: int) -> list[int]:
+    """Token ids that differ from those of every other name."""
+    seed = sum(ord(c) * 31**i for i, c in enumerate(name))
+    return [3 + (seed + i * 7919 + seed // (i + 1)) % 1000 for i in range(length)]
+
+
+@dataclass
+class Engine:
+    """A scheduler and a pretended worker. `depth` steps are under way at once."""
+
+    scheduler: Any
+    depth: int = 1
+    cost: Cost = field(default_factory=Cost)
+    now: float = 100.0
+    log: list[Shot] = field(default_factory=list)
+    generated: Counter[str] = field(default_factory=Counter)
+    busy: Counter[str] = field(default_factory=Counter)
+    finished: dict[str, float] = field(default_factory=dict)
+    first: dict[str, float] = field(default_factory=dict)
+    _flying: deque[tuple[Any, Any, float]] = field(default_factory=deque)
+
+    @property
+    def conductor(self) -> Any:
+        """Ours, where the scheduler is ours."""
+        return self.scheduler.conductor
+
+    def add(self, *requests: Any) -> None:
+        """Requests arrive now."""
+        for each in requests:
+            each.arrival_time = self.now
+            self.scheduler.add_request(each)
+
+    def step(self) -> Shot:
+        """Schedule one step and take back what is due."""
+        output = self.scheduler.schedule()
+        shot = Shot(dict(output.num_scheduled_tokens), self._seconds(output))
+        self.log.append(shot)
+        self._flying.append((output, self._answer(output), shot.seconds))
+        if len(self._flying) >= self.depth or not shot.tokens:
+            self._land()
+        return shot
+
+    def drain(self, limit: int = 20000) -> None:
+        """Step until nothing is left; a live-lock is an error."""
+        for _ in range(limit):
+            if not self.scheduler.has_unfinished_requests() and not self._flying:
+                return
+            self.step()
+        raise AssertionError(f"still at work after {limit} steps")
+
+    def run(self, seconds: float, refill: Any = None) -> None:
+        """Step for so long; `refill` is called before each step."""
+        until = self.now + seconds
+        while self.now < until:
+            if refill is not None:
+                refill(self)
+            self.step()
+
+    def idle(self, seconds: float) -> None:
+        """Nothing happens for so long."""
+        self.now += seconds
+
+    def tokens_of(self, output: Any) -> dict[str, int]:
+        """Prefill and decode tokens of a step."""
+        return dict(output.num_scheduled_tokens)
+
+    def _seconds(self, output: Any) -> float:
+        prefill = decode = 0
+        for name, count in output.num_scheduled_tokens.items():
+            each = self.scheduler.requests[name]
+            if count == 1 and each.num_computed_tokens > each.num_prompt_tokens:
+                decode += 1
+            else:
+                prefill += count
+        if not prefill + decode:
+            return 0.001
+        return self.cost.fixed + prefill * self.cost.prefill + decode * self.cost.decode
+
+    def _answer(self, output: Any) -> Any:
+        ids = list(output.num_scheduled_tokens)
+        requests = self.scheduler.requests
+        tokens = [[] if requests[name].is_prefill_chunk else [7] for name in ids]
+        places = {name: place for place, name in enumerate(ids)}
+        return ModelRunnerOutput(req_ids=ids, req_id_to_index=places, sampled_token_ids=tokens)
+
+    def _land(self) -> None:
+        output, answer, seconds = self._flying.popleft()
+        self.now += seconds
+        owners = {name: tenant_of(each) for name, each in self.scheduler.requests.items()}
+        outputs = self.scheduler.update_from_output(output, answer)
+        for each in (o for client in outputs.values() for o in client.outputs):
+            owner = owners[each.request_id]
+            self.generated[owner] += len(each.new_token_ids)
+            if each.new_token_ids:
+                self.first.setdefault(each.request_id, self.now)
+            if each.finish_reason is not None:
+                self.finished[each.request_id] = self.now
+
+
+def tenant_of(each: Any) -> str:
+    """The tenant that a test wrote into its request."""
+    return str(each.sampling_params.extra_args["tenantry"])
+
+
+def ours(
+    config: EngineConfig,
+    size: Size | None = None,
+    *,
+    use_async: bool = False,
+    cost: Cost | None = None,
+) -> Engine:
+    """An engine with our scheduler."""
+    engine = Engine(None, depth=2 if use_async else 1, cost=cost or Cost())
+    metrics = EngineMetrics(config, CollectorRegistry())
+    cls = FairAsyncScheduler if use_async else FairScheduler
+    setup = Setup(config, metrics, clock=lambda: engine.now)
+    engine.scheduler = cls(setup=setup, **arguments(size or Size(), use_async=use_async))
+    return engine
+
+
+def stock(size: Size | None = None, *, use_async: bool = False, cost: Cost | None = None) -> Engine:
+    """An engine with vLLM's own scheduler."""
+    cls = AsyncScheduler if use_async else Scheduler
+    scheduler = cls(**arguments(size or Size(), use_async=use_async))
+    return Engine(scheduler, depth=2 if use_async else 1, cost=cost or Cost())
+
+
+def weighted(**weights: float) -> EngineConfig:
+    """A configuration with these weights."""
+    return EngineConfig(weights=weights, tenants=tuple(weights), hash="test")
+
+
+def backlog(tenants: Iterable[str], depth: int, prompt: int, output: int) -> Any:
+    """A refill that keeps `depth` requests of each tenant in the engine."""
+    serial: Counter[str] = Counter()
+
+    def refill(engine: Engine) -> None:
+        have = Counter(tenant_of(each) for each in engine.scheduler.requests.values())
+        for tenant in tenants:
+            for _ in range(depth - have[tenant]):
+                serial[tenant] += 1
+                name = f"{tenant}-{serial[tenant]}"
+                engine.add(request(name, prompt, output, tenant=tenant))
+
+    return refill
+
+
+def assert_empty(engine: Engine) -> None:
+    """No request, no held block, no block twice in the free queue, all references gone."""
+    scheduler = engine.scheduler
+    pool = scheduler.kv_cache_manager.block_pool
+    assert not scheduler.requests
+    assert not scheduler.running
+    assert len(scheduler.waiting) == 0
+    free = [block.block_id for block in pool.free_block_queue.get_all_free_blocks()]
+    assert len(free) == len(set(free)) == pool.num_gpu_blocks - 1
+    assert pool.get_num_free_blocks() == pool.num_gpu_blocks - 1
+    assert all(block.ref_cnt == 0 for block in pool.blocks if block is not pool.null_block)
