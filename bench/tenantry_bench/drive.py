@@ -8,6 +8,7 @@ late is in the latency as well as in a measure of its own.
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -57,10 +58,10 @@ class _Driver:
     run: Run
     client: Client
     origin: float
-    loop: asyncio.AbstractEventLoop
 
     def now(self) -> float:
-        return self.loop.time() - self.origin
+        """Seconds since the start. An event loop's own clock may tick in milliseconds only."""
+        return time.monotonic() - self.origin
 
     async def until(self, planned: float) -> None:
         """Sleep until a planned time and note how much later it is."""
@@ -105,7 +106,7 @@ class _Driver:
             await self.client.send(record, self.now)
         else:
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(self.origin + request.cancel_at):
+                async with asyncio.timeout(request.cancel_at - self.now()):
                     await self.client.send(record, self.now)
         return record
 
@@ -147,7 +148,7 @@ async def drive(plan: Plan, client: Client, report: Callable[[Run, float], None]
     """
     loop = asyncio.get_running_loop()
     run = Run(plan)
-    driver = _Driver(run, client, loop.time() + LEAD, loop)
+    driver = _Driver(run, client, time.monotonic() + LEAD)
     duration = plan.load.duration
     waited, others = driver.parts()
     tasks = [loop.create_task(part) for part in waited]
