@@ -11,7 +11,7 @@ import errno
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import (
@@ -25,6 +25,9 @@ from prometheus_client.registry import Collector
 from tenantry_api import names
 from tenantry_engine.config import ConfigError, EngineConfig
 from tenantry_engine.labels import Labels, buckets
+
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
 
 TOKEN_KINDS: Final = ("prompt", "cached", "output")
 SHARE_KINDS: Final = ("declared", "entitled", "attained")
@@ -71,6 +74,7 @@ class EngineMetrics(Collector):
         self._jain: float | None = None
         self._active = (False, "Starting")
         self._started: set[str] = set()
+        self._server: WSGIServer | None = None
         self._start(config.known)
         registry.register(self)
 
@@ -128,7 +132,7 @@ class EngineMetrics(Collector):
         gone = self._labels.change(config)
         self._config = config
         for values in self._values.values():
-            for key in [key for key in values if key[0] in gone]:
+            for key in [key for key in list(values) if key[0] in gone]:
                 del values[key]
         self._started -= gone
         self._start(config.known)
@@ -138,14 +142,21 @@ class EngineMetrics(Collector):
         if not port:
             return 0
         try:
-            server, _ = start_http_server(port, addr=address, registry=self._registry)
+            self._server, _ = start_http_server(port, addr=address, registry=self._registry)
         except OSError as error:
             why = "is in use" if error.errno == errno.EADDRINUSE else f"failed: {error.strerror}"
             raise ConfigError(
                 f"the port of the engine's metrics, {address}:{port}, {why}: "
                 f"set {names.ENV_METRICS_PORT} to a free one, or to 0 for none"
             ) from error
-        return int(server.server_port)
+        return int(self._server.server_port)
+
+    def close(self) -> None:
+        """Stop answering."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
 
     def collect(self) -> Iterator[Metric]:
         """The families, in the order of the reference."""

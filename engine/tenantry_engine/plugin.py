@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 # The names of `tenantry_api.names`, which is not imported where nobody asks for Tenantry.
@@ -36,7 +37,7 @@ def asked(environ: Mapping[str, str], command: str) -> bool:
 def words(argv: Sequence[str]) -> list[str]:
     """The arguments, with the text of vLLM's `--config` files."""
     found = list(argv)
-    for flag, value in zip(argv, [*argv[1:], ""], strict=True):
+    for flag, value in zip_longest(argv, argv[1:], fillvalue=""):
         if flag == "--config":
             found.append(_text(value))
         elif flag.startswith("--config="):
