@@ -1,6 +1,5 @@
 """The engine's side of a policy: the model, the deployment, the step and the cache."""
 
-import re
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -31,16 +30,26 @@ OWNED_ARGS = (
     "-pp",
     "-dp",
 )
-_FLAGS = "|".join(flag.lstrip("-").replace("-", "[-_]") for flag in OWNED_ARGS)
-OWNED_PATTERN = f"^--?({_FLAGS})([= ].*)?$"
+# argparse takes any unambiguous beginning of a long flag for the flag: `--por=9` is `--port=9`.
+_SHORTEST = len("--por")
 OWNED_MESSAGE = f"Tenantry sets these itself, leave them out: {', '.join(OWNED_ARGS)}"
+_OWNED_CEL = (
+    "[self.split('=', 2)[0].split(' ', 2)[0].replace('_', '-')].all(name, "
+    f"{list(OWNED_ARGS)}.all(flag, flag != name && "
+    f"(name.size() < {_SHORTEST} || !flag.startsWith(name))))"
+)
 
 
 def argument(value: str) -> str:
     """An argument as it is; ValueError names those that are not the user's."""
-    if re.fullmatch(OWNED_PATTERN, value, re.DOTALL):
+    name = value.split("=", 1)[0].split(" ", 1)[0].replace("_", "-")
+    if any(name == flag or _abbreviates(name, flag) for flag in OWNED_ARGS):
         raise ValueError(OWNED_MESSAGE)
     return value
+
+
+def _abbreviates(name: str, flag: str) -> bool:
+    return len(name) >= _SHORTEST and flag.startswith(name)
 
 
 Argument = Annotated[
@@ -52,9 +61,7 @@ Argument = Annotated[
             "type": "string",
             "minLength": 1,
             "maxLength": 4096,
-            "x-kubernetes-validations": [
-                {"rule": f"!self.matches('(?s){OWNED_PATTERN}')", "message": OWNED_MESSAGE}
-            ],
+            "x-kubernetes-validations": [{"rule": _OWNED_CEL, "message": OWNED_MESSAGE}],
         }
     ),
 ]
@@ -171,7 +178,8 @@ class Scheduling(Part):
     mode: Mode = Field(
         Mode.ENFORCE,
         description="Enforce: tenants get their shares. Observe: vLLM's own order; identity and "
-        "metrics only. Off: stock vLLM, nothing of Tenantry in the engine.",
+        "metrics only. Off: stock vLLM, nothing of Tenantry in the engine; write it in quotes, "
+        "since YAML reads a bare Off as false.",
     )
     fairness: Fairness = Field(
         Fairness.GPU_TIME,

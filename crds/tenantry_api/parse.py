@@ -156,15 +156,18 @@ def _message(detail: ErrorDetails) -> str:
     if kind == "extra_forbidden":
         return _unknown(detail["loc"])
     if kind == "string_type":
-        seen = type(detail["input"]).__name__
-        hint = _YAML_HINT.format(kind=_YAML_KINDS[seen]) if seen in _YAML_KINDS else ""
-        return "must be a text" + (f"; {hint}" if hint else "")
+        return "must be a text" + _yaml_hint(detail["input"])
     if kind in ("enum", "literal_error"):
-        return f"must be {context['expected']}"
+        return f"must be {context['expected']}" + _yaml_hint(detail["input"])
     known = _MESSAGES.get(kind)
     return known or detail["msg"].replace("Input should", "must", 1).replace(
         "Value should", "must", 1
     )
+
+
+def _yaml_hint(value: Any) -> str:
+    seen = type(value).__name__
+    return f"; {_YAML_HINT.format(kind=_YAML_KINDS[seen])}" if seen in _YAML_KINDS else ""
 
 
 def _unknown(loc: tuple[int | str, ...]) -> str:

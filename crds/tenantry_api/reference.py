@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tenantry_api import defaults, enforcement, names, rules, schema
+from tenantry_api import defaults, enforcement, engine, names, rules, schema
 from tenantry_api.policy import Spec
 from tenantry_api.values import Part
 
@@ -43,8 +43,10 @@ def page() -> str:
         "",
         "## Rules",
         "",
-        "The API server and every reader of a policy file refuse what breaks one of these.",
+        "The API server and every reader of a policy file refuse what breaks one of these. What",
+        "is said of `gpu` holds for `tenants[].dedicated.gpu` too.",
         "",
+        f"- `engine.args`: {engine.OWNED_MESSAGE}.",
         *_rules(),
         "",
         "## Without a cluster",
@@ -103,7 +105,11 @@ def _enforced(path: str, node: Mapping[str, Any]) -> str:
 
 
 def _rules() -> Iterator[str]:
+    seen: set[type[Part]] = set()
     for path, kind in _kinds():
+        if kind in seen:
+            continue
+        seen.add(kind)
         for rule in rules.RULES.get(kind, ()):
             where = ".".join(piece for piece in (path, rule.field) if piece)
             yield f"- `{where}`: {rule.message}."

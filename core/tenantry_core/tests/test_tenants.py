@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenantry_core.tenants import Tenants, parse_shares
@@ -90,6 +90,7 @@ def test_a_bad_share_text_is_refused_with_one_sentence_that_names_the_item(
         assert word in message
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=20),

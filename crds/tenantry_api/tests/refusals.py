@@ -77,6 +77,9 @@ _OWNED = (
     ("--data-parallel-size=2", "data-parallel-size"),
     ("--scheduling-policy=priority", "scheduling-policy"),
     ("--model=x", "model"),
+    ("--served-mod=x", "the beginning of served-model-name"),
+    ("--por=9", "the beginning of port"),
+    ("--tensor_par", "the beginning of tensor_parallel_size"),
 )
 
 _BAD_WEIGHTS = (
@@ -192,6 +195,13 @@ _TYPES = (
         "spec.scheduling.mode",
         "must be 'Enforce', 'Observe' or 'Off'",
         'supported values: "Enforce", "Observe", "Off"',
+    ),
+    Refusal(
+        "the mode Off without quotes",
+        {"scheduling": {"mode": False}},
+        "spec.scheduling.mode",
+        "put it in quotes: YAML reads it as true or false",
+        "spec.scheduling.mode",
     ),
     Refusal(
         "a count in quotes",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tenantry_api import crd, names, schema
+from tenantry_api import crd, names, reference, schema
 from tenantry_api.policy import Spec
 
 CHECKOUT = Path(__file__).parents[3]
@@ -18,7 +18,7 @@ APPLY_LIMIT = 262_144
 @pytest.mark.parametrize("path", [*crd.COPIES, crd.PAGE], ids=str)
 def test_every_copy_is_what_the_types_say(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = (CHECKOUT / path).read_text(encoding="utf-8")
-    wanted = crd.reference.page() if path == crd.PAGE else crd.text()
+    wanted = reference.page() if path == crd.PAGE else crd.text()
     assert content == wanted, f"{path}: run `make crds`"
     assert capsys.readouterr().out == ""
 

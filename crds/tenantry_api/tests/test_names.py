@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenantry_api import names
@@ -29,6 +29,7 @@ def test_tenants_of_every_kind_get_slugs_of_their_own() -> None:
     assert len({names.tenant_slug(name) for name in TENANTS}) == len(TENANTS)
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1, max_size=128))
 def test_a_slug_is_a_label_and_a_dns_label_whatever_the_tenant(name: str) -> None:
     slug = names.tenant_slug(name)
@@ -36,6 +37,7 @@ def test_a_slug_is_a_label_and_a_dns_label_whatever_the_tenant(name: str) -> Non
     assert len(slug) <= 33
 
 
+@settings(deadline=None)
 @given(st.from_regex(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True), st.text(max_size=128))
 def test_the_name_of_a_dedicated_deployment_is_a_service_name(policy: str, tenant: str) -> None:
     name = names.dedicated_name(policy, tenant)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tenantry_api import parse, rules
+from tenantry_api import names, parse, rules
 from tenantry_api.policy import Mode, Sharing, Tier
 from tenantry_api.tests.refusals import BAD_NAMES, REFUSALS, Refusal, a_policy
 from tenantry_core import tenants
@@ -74,7 +74,8 @@ def test_the_smallest_policy_has_every_default() -> None:
     assert policy.served_name == "chat"
     assert policy.metadata.namespace == "default"
     assert (spec.engine.replicas, spec.gpu.sharing, spec.gpu.count) == (1, Sharing.EXCLUSIVE, 1)
-    assert (spec.weight, spec.priority_class_name) == (1, "tenantry-standard")
+    assert spec.weight == 1
+    assert spec.priority_class_name == "tenantry-standard"
     assert (spec.scheduling.mode, spec.scheduling.step_budget_seconds) == (Mode.ENFORCE, None)
     assert spec.scheduling.token_delay_seconds == 1.0
     assert (spec.identity, spec.tenants) == (None, ())
@@ -179,7 +180,18 @@ def test_a_tenant_of_weight_zero_is_fine_beside_one_that_has_some() -> None:
     assert parse.policy(a_policy(spec)).spec.tenants[0].weight == 0
 
 
-@pytest.mark.parametrize("args", [["--max-model-len=8192"], ["--portable"], ["--hostile=x"], ["9"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--max-model-len=8192"],
+        ["--portable"],
+        ["--hostile=x"],
+        ["9"],
+        ["--"],
+        ["-O3"],
+        ["x=--port"],
+    ],
+)
 def test_an_argument_that_only_begins_like_an_owned_one_is_let_through(args: list[str]) -> None:
     assert parse.policy(a_policy({"engine": {"args": args}})).spec.engine.args == tuple(args)
 
@@ -255,7 +267,7 @@ def test_a_long_value_is_shown_cut() -> None:
 
 
 def test_the_default_tenant_has_one_name_in_core_and_api() -> None:
-    assert parse.names.DEFAULT_TENANT == tenants.DEFAULT
+    assert names.DEFAULT_TENANT == tenants.DEFAULT
 
 
 def _refused(body: dict[str, Any]) -> parse.Invalid:

@@ -4,18 +4,20 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenantry_api import values
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1_000_000_000))
 def test_a_quantity_reads_back_as_itself(thousandths: int) -> None:
     number = Decimal(thousandths) / 1000
     assert values.quantity(values.quantity_text(number)) == number
 
 
+@settings(deadline=None)
 @given(st.integers(1, 604_800_000_000))
 def test_a_duration_reads_back_as_itself(micros: int) -> None:
     span = timedelta(microseconds=micros)
