@@ -24,7 +24,7 @@ def stages(plan: Plan, layout: Layout) -> tuple[tuple[Component, ...], ...]:
         (_etcd(plan, layout),),
         (_api_server(plan, layout),),
         (_controller_manager(plan, layout), _scheduler(plan, layout)),
-        (Component("agent", plan.agent, None),) if plan.agent else (),
+        (Component("agent", plan.agent, None),),
     )
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from e2e import fetch, paths, tools
-from e2e.cluster import api, layout, namespaces, sandbox
+from e2e.cluster import api, layout, namespaces, pods, sandbox
 from e2e.cluster.layout import Layout
 from e2e.cluster.nodes import NodeSpec, write_nodes
 from e2e.cluster.sandbox import Identity, Say, Starting
@@ -143,6 +143,16 @@ class Cluster:
                 tail = self._own().tail("agent")
                 raise Problem(f"nodes {list(names)} not ready after {seconds:.0f} s; agent: {tail}")
             time.sleep(POLL_SECONDS)
+
+    def containers(self, namespace: str, pod: str) -> dict[str, int]:
+        """Container -> the host's id of its first process, for those of the pod that run now."""
+        return pods.containers(pods.seen(), self.init_pid, self.run_dir, namespace, pod)
+
+    def processes(self, namespace: str, pod: str) -> list[int]:
+        """The host's ids of all processes of a pod; none when nothing of it runs."""
+        table = pods.seen()
+        first = pods.containers(table, self.init_pid, self.run_dir, namespace, pod).values()
+        return sorted({pid for root in first for pid in pods.below(table, root)})
 
     def get(self, path: str) -> Any:
         """The JSON that the API server has at `path`, or None where it answers otherwise."""

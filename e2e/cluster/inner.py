@@ -110,9 +110,8 @@ class Start:
                 await self._answering(component)
         self._say("starting", "the ServiceAccount `default`")
         await until("the ServiceAccount `default`", self._has_account)
-        if self._plan.agent:
-            self._say("starting", "the nodes")
-            await until("the nodes", self._has_nodes)
+        self._say("starting", "the nodes")
+        await until("the nodes", self._has_nodes)
         self._say("ready", "ready")
 
     def _say(self, state: str, message: str) -> None:

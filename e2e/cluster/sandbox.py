@@ -73,7 +73,7 @@ class Starting:
 
     def _spawn(self, listener: int, port: int, bin_dir: str, env: Mapping[str, str]) -> None:
         inside, self._lifeline = os.pipe()
-        agent = agent_command(self._files)
+        agent = (sys.executable, "-m", "e2e.agent.main", "--config", str(self._files.agent))
         run = secrets.token_hex(8)
         plan = Plan(run, str(self._files.run_dir), bin_dir, listener, port, inside, agent)
         layout.write(self._files.plan, plan)
@@ -162,13 +162,6 @@ def clean(files: Layout) -> None:
     for file in (files.kubeconfig, files.agent, files.state, files.plan):
         with suppress(FileNotFoundError):
             file.unlink()
-
-
-def agent_command(files: Layout) -> tuple[str, ...]:
-    """How the node agent is started; nothing while this checkout has none."""
-    if not (paths.checkout() / "e2e" / "agent" / "main.py").exists():
-        return ()
-    return (sys.executable, "-m", "e2e.agent.main", "--config", str(files.agent))
 
 
 def _gone(init: Process) -> None:

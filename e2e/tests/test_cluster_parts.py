@@ -19,6 +19,7 @@ from e2e.cluster import (
     main,
     namespaces,
     nodes,
+    pods,
     processes,
     proxy,
     settings,
@@ -297,6 +298,29 @@ def test_a_process_is_told_apart_from_a_later_one_with_its_id() -> None:
     assert own is not None
     assert own.alive
     assert not processes.Process(own.pid, own.started + 1).alive
+
+
+def test_a_pods_processes_are_found_by_the_agents_notes(tmp_path: Path) -> None:
+    """Sandbox 100 runs agent 101, whose container 110 (there 9) has a child; 200 is another's."""
+    table = {
+        100: pods.Seen(50, (100, 1)),
+        101: pods.Seen(100, (101, 2)),
+        110: pods.Seen(101, (110, 9, 1)),
+        111: pods.Seen(110, (111, 10, 2)),
+        200: pods.Seen(51, (200, 9, 1)),
+        300: pods.Seen(1, (300,)),
+    }
+    folder = tmp_path / "pods" / "ns_web_uid-1"
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text('{"containers": {"engine": {"pid": 9, "restarts": 0}}}')
+    assert pods.containers(table, 100, tmp_path, "ns", "web") == {"engine": 110}
+    assert pods.containers(table, 100, tmp_path, "ns", "we") == {}
+    assert pods.below(table, 110) == [110, 111]
+
+
+def test_a_processs_ids_are_read_from_its_status() -> None:
+    status = "Name:\tpython\nPPid:\t7\nNSpid:\t110\t9\t1\nSeccomp:\t0\n"
+    assert pods.parse(status) == pods.Seen(7, (110, 9, 1))
 
 
 def test_waiting_ends_with_what_was_seen_last() -> None:
