@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tenantry_api import names
 from tenantry_api.conditions import ConditionType, Reason, State
 from tenantry_api.enforcement import unenforced
 from tenantry_api.policy import Mode, TenantServingPolicy
@@ -64,8 +65,10 @@ def shares_feasible(facts: Facts) -> Verdict:
         reason = Reason.NOT_ENTITLED if held else Reason.NO_NODE
         text = f"{len(waiting)} of {len(facts.pods)} engines wait for a GPU: {why}"
         return Verdict(State.FALSE, reason, text)
-    if not facts.pods:
-        return Verdict(State.UNKNOWN, Reason.PENDING, "There is no engine pod yet.")
+    unplaced = sum(not pod.placed for pod in facts.pods)
+    if unplaced or not facts.pods:
+        text = f"{unplaced} of {len(facts.pods)} engine pods wait for {names.SCHEDULER_NAME}."
+        return Verdict(State.UNKNOWN, Reason.PENDING, text)
     return Verdict(State.TRUE, Reason.FEASIBLE, "Every engine has its GPU share.")
 
 

@@ -49,6 +49,9 @@ def main() -> int:
     except (ApiError, LeaseLostError, OSError) as error:
         sys.stderr.write(f"tenantry-operator: {error}\n")
         return FAILED
+    except Exception:  # the outermost loop: the kubelet starts us again
+        log.exception("the operator has failed")
+        return FAILED
     return OK
 
 
@@ -59,8 +62,7 @@ def _utc() -> datetime:
 async def _run(settings: Settings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    _stop_by_signal(stop)
     async with await Cluster.connect() as cluster, aiohttp.ClientSession() as session:
         worker = _worker(cluster, Engines(session, loop.time), settings)
         who = Candidate(settings.namespace, settings.identity)
@@ -71,6 +73,12 @@ async def _run(settings: Settings) -> None:
                 await _operate(worker, settings, lease.hold(cluster, who, _utc), stop)
             finally:
                 await lease.release(cluster, who)
+
+
+def _stop_by_signal(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
 
 
 def _worker(cluster: Cluster, engines: Engines, settings: Settings) -> Worker:
@@ -120,7 +128,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     """Whether `work` ended before we were told to stop."""
     tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await _either(*tasks)
         if tasks[0].done():
             await tasks[0]
         return tasks[0].done()
@@ -131,17 +139,16 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
 async def _operate(
     worker: Worker, settings: Settings, held: Coroutine[Any, Any, None], stop: asyncio.Event
 ) -> None:
-    """Everything at once, until one of them ends: kopf at a signal, the others only by failing."""
-    loops = [
+    """Everything at once until we are told to stop; each of the others ends only by failing."""
+    loops: list[Coroutine[Any, Any, Any]] = [
+        stop.wait(),
         held,
         *(worker.work() for _ in range(settings.workers)),
         worker.scrape(worker.reconciler.engines, settings.scrape_seconds),
         worker.resync(settings.resync_seconds),
+        _kopf(worker, stop),
     ]
-    # kopf cancels at its end every task that is younger than itself.
-    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(one) for one in loops]
-    await asyncio.sleep(0)
-    tasks.append(asyncio.create_task(_kopf(worker, stop)))
+    tasks = [asyncio.create_task(one) for one in loops]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -151,13 +158,28 @@ async def _operate(
 
 
 async def _kopf(worker: Worker, stop: asyncio.Event) -> None:
-    await kopf.operator(
-        registry=handlers.registry(worker.queue.add),
-        settings=handlers.settings(),
-        clusterwide=True,
-        standalone=True,
-        stop_flag=stop,
+    """kopf's watches. Its answer to a signal waits 5 s for others' tasks, so ours replaces it."""
+    started = asyncio.Event()
+    operator = asyncio.create_task(
+        kopf.operator(
+            registry=handlers.registry(worker.queue.add),
+            settings=handlers.settings(),
+            clusterwide=True,
+            standalone=True,
+            ready_flag=started,
+        )
     )
+    try:
+        await _either(operator, asyncio.create_task(started.wait()))
+        _stop_by_signal(stop)
+        await operator
+    finally:
+        await _cancel([operator])
+
+
+async def _either(*tasks: asyncio.Task[Any]) -> None:
+    """Until one of them has ended."""
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:

@@ -45,7 +45,7 @@ def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
 def _merge_value(key: str, base: Any, patch: Any) -> Any:
     if isinstance(patch, Mapping):
         return merge(base if isinstance(base, Mapping) else {}, patch)
-    if _is_list(patch) and key in MERGE_KEYS:
+    if key in MERGE_KEYS and _is_list(patch) and all(isinstance(i, Mapping) for i in patch):
         return _merge_list(MERGE_KEYS[key], base if _is_list(base) else [], patch)
     return patch
 
@@ -55,10 +55,12 @@ def _merge_list(
 ) -> list[dict[str, Any]]:
     if any(item.get(PATCH) == "replace" and by not in item for item in patch):
         return [dict(item) for item in patch if item.get(PATCH) != "replace"]
+    if not all(by in item for item in (*base, *patch)):
+        return [dict(item) for item in patch]  # the API server says what is missing
     merged = {item[by]: dict(item) for item in base}
     for item in patch:
         if item.get(PATCH) == "delete":
-            merged.pop(item.get(by), None)
+            merged.pop(item[by], None)
         else:
             merged[item[by]] = merge(merged.get(item[by], {}), item)
     return list(merged.values())

@@ -18,7 +18,7 @@ class OperatorMetrics:
     """Counters of one operator; the registry is an argument so that tests do not share one."""
 
     def __init__(self, registry: CollectorRegistry, version: str) -> None:
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry
         self._seconds = Histogram(
             "tenantry_reconcile_seconds",

@@ -21,6 +21,7 @@ class Pod:
     ready: bool = False
     running: bool = False
     terminating: bool = False
+    placed: bool = False
     told_hash: str = ""
     trouble: str = ""
     unschedulable: str = ""
@@ -107,6 +108,7 @@ def _pod(manifest: Mapping[str, Any]) -> Pod:
         ready=_condition(conditions, "Ready").get("status") == "True",
         running=status.get("phase") == "Running",
         terminating="deletionTimestamp" in meta,
+        placed=placed.get("status") == "True",
         told_hash=meta.get("annotations", {}).get(names.ANNOTATION_POLICY_HASH, ""),
         trouble=_trouble(meta["name"], status),
         unschedulable=str(placed.get("message", "")) if waits else "",

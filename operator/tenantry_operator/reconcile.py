@@ -142,7 +142,10 @@ class Reconciler:
         event = ready_changed(body, old, new, self._now())
         if event is None:
             return
-        log.info("%s/%s: %s", body["metadata"]["namespace"], event["reason"], event["message"])
+        meta = body["metadata"]
+        log.info(
+            "%s/%s is %s: %s", meta["namespace"], meta["name"], event["reason"], event["message"]
+        )
         await self.cluster.post_event(event)
 
     def _now(self) -> str:

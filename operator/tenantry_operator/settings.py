@@ -64,7 +64,7 @@ class _Reader:
         return value
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
-        given = self.text(name, default).upper()
-        if given not in allowed:
+        given = self.text(name, default)
+        if given.upper() not in allowed:
             raise SettingsError(f"{name} is {given!r}: give one of {', '.join(allowed)}")
-        return given
+        return given.upper()

@@ -18,6 +18,8 @@ def deployment(policy: TenantServingPolicy, owner: Owner, settings: Settings) ->
     """
     rendered = {"metadata": {"labels": labels(policy)}, "spec": pod_spec(policy, settings)}
     template = merge(rendered, policy.spec.engine.template or {})
+    # Without these the pods would be nobody's, so no template takes them away.
+    template = merge(template, {"metadata": {"labels": labels(policy)}})
     spec: dict[str, Any] = {
         "selector": {"matchLabels": selector(policy.metadata.name)},
         # A roll-out never needs a spare GPU: an old pod goes before its successor comes.

@@ -1,0 +1,176 @@
+"""Each condition, as a table of facts and verdicts."""
+
+import pytest
+
+from tenantry_api.conditions import ConditionType, Reason, State
+from tenantry_operator import judge
+from tenantry_operator.engines import Engine
+from tenantry_operator.judge import VERDICTS, Facts, Obstacle
+from tenantry_operator.observed import Rollout
+from tenantry_operator.tests.builders import a_pod, facts
+
+POD = a_pod()
+WAITING = a_pod(placed=False, ready=False, running=False, unschedulable="0/2 nodes: no GPU")
+HELD = a_pod(placed=False, ready=False, running=False, unschedulable="policy has its fair share")
+BROKEN = a_pod(ready=False, trouble="pod x, container engine: ErrImageNeverPull")
+PENDING = Rollout(wanted=1, current=1, updated=1, seen=True)
+LATE = Rollout(wanted=1, current=1, updated=1, seen=True, late="timed out")
+TAKEN = Obstacle(Reason.NAME_TAKEN, "Service chat belongs to somebody else")
+LEAVING = Obstacle(Reason.PROGRESSING, "Deployment chat is being deleted", passing=True)
+
+
+def _engines(active: bool | None, reason: str) -> dict[str, Engine]:
+    return {POD.uid: Engine(active, reason, "h1")}
+
+
+T, F, U = State.TRUE, State.FALSE, State.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "reason"),
+    [
+        pytest.param(facts(), T, Reason.ENFORCE, id="our scheduler decides"),
+        pytest.param(facts(scheduling={"mode": "Off"}, engines={}), U, Reason.OFF, id="mode Off"),
+        pytest.param(
+            facts(_engines(False, "Observe"), scheduling={"mode": "Observe"}),
+            F,
+            Reason.OBSERVE,
+            id="mode Observe",
+        ),
+        pytest.param(
+            facts(_engines(False, "SeamMissing"), scheduling={"mode": "Observe"}),
+            F,
+            Reason.SEAM_MISSING,
+            id="mode Observe on a vLLM that does not fit",
+        ),
+        pytest.param(
+            facts(_engines(False, "SeamMissing")), F, Reason.SEAM_MISSING, id="fallen back"
+        ),
+        pytest.param(
+            facts(_engines(False, "Observe")), F, Reason.STALE_POLICY, id="not read the new mode"
+        ),
+        pytest.param(facts(_engines(False, "New")), F, Reason.ERROR, id="a reason of its own"),
+        pytest.param(facts(_engines(None, "Unreachable")), U, Reason.UNREACHABLE, id="silent"),
+        pytest.param(facts({}), U, Reason.UNREACHABLE, id="ready and never heard of"),
+        pytest.param(facts(pods=(), rollout=PENDING), U, Reason.PENDING, id="no pod yet"),
+        pytest.param(
+            facts(pods=(), rollout=Rollout(seen=True)), U, Reason.NO_REPLICAS, id="no replicas"
+        ),
+        pytest.param(
+            facts(pods=(a_pod(ready=False),), engines=_engines(False, "SeamMissing")),
+            F,
+            Reason.SEAM_MISSING,
+            id="fallen back before it is ready",
+        ),
+    ],
+)
+def test_engine_active(found: Facts, state: State, reason: Reason) -> None:
+    assert judge.engine_active(found)[:2] == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "reason"),
+    [
+        pytest.param(facts(), T, Reason.FEASIBLE, id="every pod has a node"),
+        pytest.param(facts(pods=(WAITING,)), F, Reason.NO_NODE, id="no node"),
+        pytest.param(facts(pods=(HELD,)), F, Reason.NOT_ENTITLED, id="held by the extender"),
+        pytest.param(facts(pods=()), U, Reason.PENDING, id="no pod"),
+        pytest.param(facts(pods=(a_pod(placed=False),)), U, Reason.PENDING, id="not looked at yet"),
+    ],
+)
+def test_shares_feasible(found: Facts, state: State, reason: Reason) -> None:
+    assert judge.shares_feasible(found)[:2] == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "reason"),
+    [
+        pytest.param(facts(), T, Reason.READY, id="serves"),
+        pytest.param(facts(rollout=PENDING), F, Reason.PROGRESSING, id="rolling out"),
+        pytest.param(facts(rollout=LATE), F, Reason.DEADLINE_EXCEEDED, id="late"),
+        pytest.param(
+            facts(rollout=PENDING, pods=(WAITING,)), F, Reason.NO_NODE, id="waits for a GPU"
+        ),
+        pytest.param(
+            facts(rollout=PENDING, pods=(HELD,)), F, Reason.NOT_ENTITLED, id="over its share"
+        ),
+        pytest.param(facts(rollout=PENDING, pods=(BROKEN,)), F, Reason.ERROR, id="does not start"),
+        pytest.param(facts(obstacle=TAKEN), F, Reason.NAME_TAKEN, id="name taken"),
+        pytest.param(facts(obstacle=LEAVING), F, Reason.PROGRESSING, id="an old child leaves"),
+        pytest.param(
+            facts(_engines(False, "SeamMissing")), F, Reason.SEAM_MISSING, id="fallen back"
+        ),
+        pytest.param(facts({}), F, Reason.UNREACHABLE, id="engine never heard of"),
+        pytest.param(
+            facts({}, scheduling={"mode": "Off"}), T, Reason.READY, id="Off needs no plugin"
+        ),
+        pytest.param(
+            facts(_engines(False, "Observe"), scheduling={"mode": "Observe"}),
+            T,
+            Reason.READY,
+            id="Observe does not hold it back",
+        ),
+        pytest.param(
+            facts(tenants=[{"name": "g", "objectives": {"ttft": {"p99": "1s"}}}]),
+            T,
+            Reason.READY,
+            id="what is not enforced does not hold it back",
+        ),
+    ],
+)
+def test_ready(found: Facts, state: State, reason: Reason) -> None:
+    assert judge.ready(found)[:2] == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("found", "reconciling", "stalled"),
+    [
+        pytest.param(facts(), F, F, id="done"),
+        pytest.param(facts(rollout=PENDING), T, F, id="under way"),
+        pytest.param(facts(rollout=LATE), F, T, id="late"),
+        pytest.param(facts(obstacle=TAKEN), F, T, id="somebody has to act"),
+        pytest.param(facts(obstacle=LEAVING), T, F, id="passes by itself"),
+    ],
+)
+def test_reconciling_and_stalled(found: Facts, reconciling: State, stalled: State) -> None:
+    assert judge.reconciling(found).state is reconciling
+    assert judge.stalled(found).state is stalled
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "reason"),
+    [
+        pytest.param(facts(), T, Reason.ROLLED_OUT, id="done"),
+        pytest.param(facts(rollout=PENDING), T, Reason.ROLLING_OUT, id="under way"),
+        pytest.param(facts(rollout=LATE), F, Reason.DEADLINE_EXCEEDED, id="late"),
+        pytest.param(facts(pods=(BROKEN,)), F, Reason.ERROR, id="a pod does not start"),
+        pytest.param(
+            facts(rollout=Rollout(wanted=1, refused="exceeded quota")),
+            F,
+            Reason.ERROR,
+            id="no pod may be made",
+        ),
+        pytest.param(facts(obstacle=TAKEN), F, Reason.NAME_TAKEN, id="name taken"),
+    ],
+)
+def test_rollout_unblocked(found: Facts, state: State, reason: Reason) -> None:
+    assert judge.rollout_unblocked(found)[:2] == (state, reason)
+
+
+def test_fully_enforced_lists_the_paths() -> None:
+    found = judge.fully_enforced(facts(tenants=[{"name": "gold", "limits": {"inFlight": 4}}]))
+    assert found[:2] == (F, Reason.NOT_IMPLEMENTED)
+    assert "spec.tenants[gold].limits.inFlight" in found.message
+    assert "spec.scheduling.ordering" in found.message
+
+
+def test_objectives_are_not_measured_and_say_so() -> None:
+    asked = facts(tenants=[{"name": "g", "objectives": {"ttft": {"p99": "1s"}}}])
+    assert judge.objectives_met(asked)[:2] == (U, Reason.NOT_MEASURED)
+    assert judge.objectives_met(facts())[:2] == (T, Reason.NO_OBJECTIVES)
+
+
+def test_every_condition_has_a_verdict_and_every_message_says_something() -> None:
+    assert set(VERDICTS) == set(ConditionType)
+    for verdict in VERDICTS.values():
+        assert verdict(facts()).message
