@@ -81,6 +81,7 @@ def load(environ: Mapping[str, str], read: Callable[[str], str]) -> EngineConfig
     if share is not None:
         return _from_share(share, environ)
     return EngineConfig(
+        open_tenants=True,
         hash=document.policy_hash(b""),
         notices=_ignored(
             environ,
@@ -211,14 +212,11 @@ def _ignored(environ: Mapping[str, str], *variables: str, why: str) -> tuple[str
 def _cluster_paths(policy: TenantServingPolicy) -> tuple[str, ...]:
     """What the policy asks of a cluster, beyond what it would say if left out."""
     asked = document.as_dict(policy)["spec"]
-    bare = document.as_dict(
-        parse.policy(
-            {
-                "apiVersion": names.API_VERSION,
-                "kind": names.KIND,
-                "metadata": {"name": policy.metadata.name},
-                "spec": {"model": {"name": policy.spec.model.name}},
-            }
-        )
-    )["spec"]
+    least = {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": policy.metadata.name},
+        "spec": {"model": {"name": "-"}},
+    }
+    bare = document.as_dict(parse.policy(least))["spec"]
     return tuple(f"spec.{field}" for field in CLUSTER_FIELDS if asked[field] != bare[field])

@@ -22,20 +22,22 @@ class Labels:
     """The label `tenant` for each tenant: its name, or `other` past the first 1,000."""
 
     def __init__(self, config: EngineConfig) -> None:
+        self._open = config.open_tenants
         self._own = set(config.known[:MAX_TENANTS])
         self._configured = set(self._own)
 
     def of(self, tenant: str) -> str:
-        """The label of a tenant. A new tenant gets one of its own while there is room."""
+        """The label of a tenant. Where any name is a tenant, new ones get theirs while they fit."""
         if tenant in self._own:
             return tenant
-        if len(self._own) >= MAX_TENANTS:
+        if not self._open or len(self._own) >= MAX_TENANTS:
             return names.OTHER_TENANT
         self._own.add(tenant)
         return tenant
 
     def change(self, config: EngineConfig) -> set[str]:
         """Take a new configuration: the labels whose series are to go."""
+        self._open = config.open_tenants
         configured = set(config.known[:MAX_TENANTS])
         gone = self._configured - configured
         self._own = (self._own - gone) | configured

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 TOKEN_KINDS: Final = ("prompt", "cached", "output")
 SHARE_KINDS: Final = ("declared", "entitled", "attained")
-# Why a running request goes back: vLLM found no block for it. It is the only cause there is.
-NO_BLOCKS: Final = ("no_blocks", "reactive")
+# Why a running request goes back: it has no block to grow into, its seat goes to a tenant below
+# its share, or the caches are reset.
+CAUSES: Final = ("no_blocks", "seat", "reset")
+REACTIVE: Final = "reactive"
 STEP_BUCKETS: Final = buckets(-4, 1)
 
 COUNTERS: Final = {
@@ -53,7 +55,7 @@ GAUGES: Final = {
 FIRST: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "tenantry_tokens": tuple((kind,) for kind in TOKEN_KINDS),
     "tenantry_share_ratio": tuple((kind,) for kind in SHARE_KINDS),
-    "tenantry_preemptions": (NO_BLOCKS,),
+    "tenantry_preemptions": tuple((cause, REACTIVE) for cause in CAUSES),
 }
 
 Key = tuple[str, ...]
@@ -97,8 +99,8 @@ class EngineMetrics(Collector):
         self._set("tenantry_running_requests", running, tenant)
         self._set("tenantry_waiting_requests", waiting, tenant)
 
-    def preempted(self, tenant: str, cause: str = NO_BLOCKS[0], mode: str = NO_BLOCKS[1]) -> None:
-        """A running request went back to the queue."""
+    def preempted(self, tenant: str, cause: str, mode: str = REACTIVE) -> None:
+        """A running request went back to the queue; `cause` is one of CAUSES."""
         self._add("tenantry_preemptions", 1, tenant, cause, mode)
 
     def inversion(self, tenant: str) -> None:

@@ -76,7 +76,9 @@ def test_fields_for_a_cluster_are_named_outside_of_one(in_cluster: bool) -> None
     if in_cluster:
         environ["KUBERNETES_SERVICE_HOST"] = "10.96.0.1"
     notices = load(environ, reading(text)).notices
-    expected = "only a cluster can honour these fields, ignored here: spec.gpu, spec.weight"
+    expected = (
+        "only a cluster can honour these fields, ignored here: spec.model, spec.gpu, spec.weight"
+    )
     assert (expected in notices) is not in_cluster
 
 
@@ -179,7 +181,7 @@ def test_a_bad_variable_is_named_with_its_value(variable: str, value: str) -> No
 
 def test_without_policy_and_share_everybody_is_default() -> None:
     found = load({"TENANTRY_TRUSTED_PEERS": "10.0.0.0/8"}, nothing)
-    assert (found.known, found.trusted_peers, found.open_tenants) == (("default",), (), False)
+    assert (found.known, found.trusted_peers, found.open_tenants) == (("default",), (), True)
     assert any("TENANTRY_TRUSTED_PEERS" in notice for notice in found.notices)
 
 

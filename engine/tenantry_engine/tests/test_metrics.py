@@ -71,7 +71,7 @@ def test_what_the_scheduler_reports_is_shown() -> None:
     for _ in range(2):
         metrics.tokens("gold", "output", 5)
         metrics.gpu_seconds("gold", 0.25)
-        metrics.preempted("free")
+        metrics.preempted("free", "no_blocks")
         metrics.inversion("free")
         metrics.recomputed("free", 7)
         metrics.prefix("gold", queried=10, hit=4)
@@ -142,8 +142,16 @@ def test_a_tenant_that_nobody_named_begins_with_every_series() -> None:
     assert board.figure("tenantry_tenant_weight", tenant="walk-in") == 2
 
 
+def test_work_of_a_removed_tenant_that_still_runs_counts_as_other() -> None:
+    board = Board(a_config("gold", "free"))
+    board.metrics.policy(a_config("gold"))
+    board.metrics.tokens("free", "output", 4)
+    assert board.figure("tenantry_tokens_total", kind="output", tenant="free") is None
+    assert board.figure("tenantry_tokens_total", kind="output", tenant="other") == 4
+
+
 def test_past_a_thousand_tenants_the_rest_are_other() -> None:
-    board = Board(a_config())
+    board = Board(a_config(open_tenants=True))
     for number in range(2000):
         board.metrics.tokens(f"t{number}", "output", 1)
     assert board.figure("tenantry_tokens_total", kind="output", tenant="other") == 1003
@@ -151,9 +159,10 @@ def test_past_a_thousand_tenants_the_rest_are_other() -> None:
 
 
 def test_a_removed_tenant_makes_room_for_another() -> None:
-    labels = Labels(a_config(*(f"t{number}" for number in range(999))))
+    labels = Labels(a_config(*(f"t{number}" for number in range(999)), open_tenants=True))
     assert labels.of("late") == "other"
-    assert labels.change(a_config("t0")) == {f"t{number}" for number in range(1, 999)}
+    gone = labels.change(a_config("t0", open_tenants=True))
+    assert gone == {f"t{number}" for number in range(1, 999)}
     assert labels.of("late") == "late"
 
 
