@@ -1,0 +1,116 @@
+"""Keeps tenants of equal shape always waiting at one endpoint and counts what each receives.
+
+`python -m e2e.saturate --url URL --tenants gold,free --connections 24 --seconds 60` prints one
+JSON line a second: `{"t": seconds since the start, "tokens": {tenant: output tokens so far}}`.
+The counts are the client's own, so they say nothing that the engine would like to be true.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tenantry_bench.client import Client, Outcome, Record
+from tenantry_bench.plan import TOKEN_IDS, Request
+
+HEADER = "X-Tenant-ID"
+TIMEOUT = 300.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Tokens in and out of every request."""
+
+    prompt: int
+    output: int
+
+
+@dataclass
+class Count:
+    """Tokens that one tenant has received."""
+
+    ended: int = 0
+    failed: int = 0
+    live: dict[int, Record] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        return self.ended + sum(len(record.stream.token_times) for record in self.live.values())
+
+
+def requests(tenant: str, connection: int, model: str, shape: Shape) -> Iterator[Request]:
+    """Requests of one shape that share no prefix."""
+    lots = random.Random(f"{tenant}/{connection}")  # noqa: S311 - a load, not a secret
+    while True:
+        prompt = [lots.randrange(*TOKEN_IDS) for _ in range(shape.prompt)]
+        body = {
+            "model": model,
+            "prompt": prompt,
+            "max_tokens": shape.output,
+            "ignore_eos": True,
+            "temperature": 0,
+            "stream": True,
+        }
+        yield Request(tenant, None, shape.prompt, shape.output, json.dumps(body).encode())
+
+
+async def connection(client: Client, source: Iterator[Request], count: Count, slot: int) -> None:
+    """One closed loop: the next request leaves when the last one has ended."""
+    for request in source:
+        now = time.monotonic()
+        record = count.live[slot] = Record(request, now, now)
+        await client.send(record, time.monotonic)
+        count.ended += len(record.stream.token_times)
+        del count.live[slot]
+        if record.outcome is not Outcome.FINISHED:
+            count.failed += 1
+            sys.stderr.write(f"saturate: {request.tenant}: {record.outcome}: {record.reason}\n")
+            await asyncio.sleep(0.5)
+
+
+async def run(args: argparse.Namespace) -> int:
+    shape = Shape(args.prompt, args.output)
+    counts = {tenant: Count() for tenant in args.tenants.split(",")}
+    async with Client(args.url, HEADER, TIMEOUT) as client:
+        model = (await client.endpoint(None)).model
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(
+                    connection(client, requests(tenant, slot, model, shape), count, slot)
+                )
+                for tenant, count in counts.items()
+                for slot in range(args.connections)
+            ]
+            await report(counts, args.seconds)
+            for task in tasks:
+                task.cancel()
+    return 1 if any(count.failed for count in counts.values()) else 0
+
+
+async def report(counts: dict[str, Count], seconds: float) -> None:
+    """Print the counts every second."""
+    start = time.monotonic()
+    while (elapsed := time.monotonic() - start) < seconds:
+        tokens = {tenant: count.tokens for tenant, count in counts.items()}
+        sys.stdout.write(json.dumps({"t": round(elapsed, 3), "tokens": tokens}) + "\n")
+        sys.stdout.flush()
+        await asyncio.sleep(1.0 - (time.monotonic() - start) % 1.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m e2e.saturate", description=__doc__)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--tenants", required=True, help="comma-separated")
+    parser.add_argument("--connections", type=int, default=24, help="of each tenant")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--prompt", type=int, default=256, help="tokens in")
+    parser.add_argument("--output", type=int, default=32, help="tokens out")
+    return asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
