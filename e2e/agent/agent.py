@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from e2e.agent import images, resources, syscalls
+from e2e.agent import images, resources
 from e2e.agent.api import STRATEGIC, Api, ApiError, pod_path
 from e2e.agent.context import Recorder, Shared
 from e2e.agent.kubelet_server import KubeletServer
@@ -18,8 +17,11 @@ from e2e.agent.network import Networks
 from e2e.agent.nodes import Nodes
 from e2e.agent.pods import TERMINAL, PodWorker
 from e2e.agent.routing import Routing
+from e2e.agent.volumes import own_memory
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from e2e.agent.config import AgentConfig
 
 logger = logging.getLogger(__name__)
@@ -154,11 +156,6 @@ def _age(pod: Object) -> tuple[bool, str, str]:
 
 def wipe(folder: Path) -> None:
     """Take away what an earlier agent left: its processes have died with it."""
-    mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
-    places = [line.split()[1] for line in mounts]
-    for place in reversed(places):
-        if place.startswith(f"{folder}/"):
-            syscalls.unmount(place, syscalls.MNT_DETACH)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
 
@@ -166,6 +163,7 @@ def wipe(folder: Path) -> None:
 async def serve(config: AgentConfig) -> None:
     """Run an agent until it is cancelled."""
     wipe(config.pods_dir)
+    own_memory()
     session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True))
     async with Api(config.server, config.ca, config.token) as api, session:
         shared = Shared(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from e2e.agent import syscalls as sys_
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 # Made anew for each container, or of no use in one.
 OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "lost+found"})
+# How far down a directory with other mounts in it is rebuilt entry by entry.
+DEEPEST = 4
+LARGEST_COPY = 2**20
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 DEVICE_LINKS = {
     "fd": "/proc/self/fd",
@@ -89,12 +93,17 @@ def build(plan: Plan) -> str:
     root = os.path.join(plan.base, "root")
     os.mkdir(root)
     sys_.mount("tmpfs", root, "tmpfs", data="mode=0755")
-    layers = [_bring_in(plan.base, root, name) for name in sorted(os.listdir("/"))]
+    layers = [
+        layer
+        for name in sorted(os.listdir("/"))
+        if name not in OWN
+        for layer in _bring_in(plan.base, root, "/" + name, frozenset(plan.masks))
+    ]
     _own_directories(root)
     _needed(root, plan.needed)
     for path in plan.masks:
         _mask(root, path)
-    _volumes(root, plan, [path for path in layers if path])
+    _volumes(root, plan, layers)
     return root
 
 
@@ -106,26 +115,58 @@ def enter(root: str) -> None:
     os.chdir("/")
 
 
-def _bring_in(base: str, root: str, name: str) -> str | None:
-    """One top-level entry of the machine; the path of its mount, if it got one."""
-    here, there = os.path.join("/", name), os.path.join(root, name)
-    if os.path.islink(here):
-        os.symlink(os.readlink(here), there)
-        return None
-    if not os.path.isdir(here) or name in OWN:
-        return None
-    os.mkdir(there)
-    upper, work = (os.path.join(base, kind, name) for kind in ("upper", "work"))
+def _bring_in(base: str, root: str, path: str, masks: frozenset[str]) -> list[str]:
+    """Show one entry of the machine below `root`; the mounts made for it.
+
+    The kernel refuses an overlay over a directory that has other mounts in it (a Docker
+    container's /etc, a /home on a disk of its own). Such a directory is rebuilt entry by entry.
+    """
+    there = root + path
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), there)
+        return []
+    if not os.path.isdir(path):
+        _copy_file(path, there)
+        return []
+    os.mkdir(there, 0o755)
+    if path in masks:
+        return []
+    if _overlay(base, path, there):
+        return [there]
+    try:
+        names = sorted(os.listdir(path)) if path.count("/") <= DEEPEST else None
+    except OSError:
+        return []
+    if names is None:
+        sys_.mount(path, there, flags=sys_.MS_BIND | sys_.MS_REC)
+        make_readonly(there)
+        return [there]
+    below = [_bring_in(base, root, os.path.join(path, name), masks) for name in names]
+    return [mount for mounts in below for mount in mounts]
+
+
+def _overlay(base: str, path: str, there: str) -> bool:
+    """Whether `path` could be made the lower layer of an overlay on `there`."""
+    upper, work = (base + kind + path for kind in ("/upper", "/work"))
     os.makedirs(upper)
     os.makedirs(work)
-    data = f"lowerdir={_escaped(here)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
+    data = f"lowerdir={_escaped(path)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
     try:
         sys_.mount("overlay", there, "overlay", data=data + ",userxattr")
     except OSError:
-        # A file system that cannot be a lower layer is shown as it is, read-only.
-        sys_.mount(here, there, flags=sys_.MS_BIND | sys_.MS_REC)
-        make_readonly(there)
-    return there
+        return False
+    return True
+
+
+def _copy_file(path: str, there: str) -> None:
+    """Copy a small regular file; what cannot be read, or is no file, stays away."""
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_COPY:
+            return
+        with open(path, "rb") as source, open(there, "wb") as target:
+            target.write(source.read())
+        os.chmod(there, stat.S_IMODE(found.st_mode))
 
 
 def _escaped(path: str) -> str:

@@ -27,6 +27,15 @@ Files = dict[str, tuple[bytes, int]]  # path -> content, mode
 _PATHS = {"ConfigMap": "configmaps", "Secret": "secrets"}
 
 
+# A tmpfs of the agent's own: a mount inside the checkout would cost every container an overlay.
+MEMORY = Path("/dev/shm")  # noqa: S108
+
+
+def own_memory() -> None:
+    """Put a fresh tmpfs where volumes of medium Memory lie, for this mount namespace only."""
+    syscalls.mount("tmpfs", str(MEMORY), "tmpfs", data="mode=1777")
+
+
 class VolumeError(RuntimeError):
     """A volume cannot be set up (now); the text is for the pod's event."""
 
@@ -126,7 +135,7 @@ class Volumes:
         self._folder = folder
         self._pod = pod
         self._tokens: dict[tuple[str, str], Token] = {}
-        self._mounted: list[Path] = []
+        self._memory = MEMORY / folder.parent.name
 
     def path(self, name: str) -> Path:
         """Where a volume's content lies."""
@@ -151,19 +160,19 @@ class Volumes:
 
     def remove(self) -> None:
         """Take everything away."""
-        for path in self._mounted:
-            syscalls.unmount(str(path), syscalls.MNT_DETACH)
-        self._mounted.clear()
+        shutil.rmtree(self._memory, ignore_errors=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _empty(self, folder: Path, source: Object) -> None:
         if folder.exists():
             return
-        folder.mkdir(parents=True)
+        place = folder
         if source.get("medium") == "Memory":
-            syscalls.mount("tmpfs", str(folder), "tmpfs", data="mode=0777")
-            self._mounted.append(folder)
-        folder.chmod(0o777)
+            place = self._memory / folder.name
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.symlink_to(place)
+        place.mkdir(parents=True)
+        place.chmod(0o777)
 
     async def _files(self, volume: Object, sources: Sources) -> Files:
         if "configMap" in volume:
