@@ -118,7 +118,6 @@ class Process:
 
 async def start(launch: Launch, streams: Streams) -> Process:
     """Start a container; raises StartError with the runner's own words."""
-    Path(launch.base).mkdir(parents=True, exist_ok=True)
     return await _run(launch.document(), streams)
 
 

@@ -113,7 +113,7 @@ async def _terminal(socket: web.WebSocketResponse, request: ExecRequest) -> int:
 
 
 async def _finish(
-    process: Process, outputs: list[asyncio.Future[None]], inward: asyncio.Future[None]
+    process: Process, outputs: Sequence[asyncio.Future[None]], inward: asyncio.Future[None]
 ) -> int:
     try:
         code = await process.wait()

@@ -72,9 +72,8 @@ class KubeletServer:
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         loop, query = self._loop(request), request.query
         attempt = loop.state.restarts
-        if query.get("previous") == "true":
-            attempt -= 1
-        elif loop.process is not None and not loop.log(attempt).exists():
+        waits_for_start = loop.process is not None and not loop.log(attempt).exists()
+        if query.get("previous") == "true" or waits_for_start:
             attempt -= 1
         path = loop.log(attempt)
         if not path.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import shutil
@@ -174,10 +175,8 @@ class PodWorker:
         """Refresh on a pod update and once a minute, no sooner: as a kubelet does."""
         period = self.context.shared.config.volume_refresh
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._refresh.wait(), period)
-            except TimeoutError:
-                pass
             self._refresh.clear()
             if self.context.network is None:
                 continue

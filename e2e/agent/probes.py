@@ -94,21 +94,21 @@ def named_ports(container: Object) -> dict[str, int]:
 
 async def check(probe: Object, target: Target, session: aiohttp.ClientSession) -> str | None:
     """Ask once; None is good, a text says what was wrong."""
-    timeout = Timing.of(probe).timeout
+    seconds = Timing.of(probe).timeout
     try:
         if "httpGet" in probe:
-            return await http_get(probe["httpGet"], target, session, timeout)
+            return await http_get(probe["httpGet"], target, session, seconds)
         if "tcpSocket" in probe:
-            return await _tcp(probe["tcpSocket"], target, timeout)
+            return await _tcp(probe["tcpSocket"], target, seconds)
         if "exec" in probe:
-            return await run_command(probe["exec"]["command"], target, timeout)
+            return await run_command(probe["exec"]["command"], target, seconds)
     except KeyError as error:
         return f"no port named {error}"
     return "the node agent does not offer this kind of probe"
 
 
 async def http_get(
-    action: Object, target: Target, session: aiohttp.ClientSession, timeout: float
+    action: Object, target: Target, session: aiohttp.ClientSession, seconds: float
 ) -> str | None:
     """GET; any status from 200 to 399 is good, certificates are not looked at."""
     scheme = str(action.get("scheme") or "HTTP").lower()
@@ -117,7 +117,7 @@ async def http_get(
     url = f"{scheme}://{host}:{target.port(action['port'])}/{path.lstrip('/')}"
     headers = {"User-Agent": "kube-probe/1.36"}
     headers |= {entry["name"]: entry["value"] for entry in action.get("httpHeaders", [])}
-    limit = aiohttp.ClientTimeout(total=timeout)
+    limit = aiohttp.ClientTimeout(total=seconds)
     try:
         async with session.get(
             url, headers=headers, timeout=limit, allow_redirects=False, ssl=False
@@ -129,10 +129,10 @@ async def http_get(
         return f'Get "{url}": {error or "timeout"}'
 
 
-async def _tcp(action: Object, target: Target, timeout: float) -> str | None:
+async def _tcp(action: Object, target: Target, seconds: float) -> str | None:
     host, port = action.get("host") or target.address, target.port(action["port"])
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(seconds):
             _, writer = await asyncio.open_connection(host, port)
             writer.close()
     except (OSError, TimeoutError) as error:
@@ -140,10 +140,10 @@ async def _tcp(action: Object, target: Target, timeout: float) -> str | None:
     return None
 
 
-async def run_command(command: Sequence[str], target: Target, timeout: float) -> str | None:
+async def run_command(command: Sequence[str], target: Target, seconds: float) -> str | None:
     """Run a command in the container; exit status 0 is good."""
     try:
-        code, output = await output_of(target.process, target.launch, command, timeout)
+        code, output = await output_of(target.process, target.launch, command, seconds)
     except (StartError, TimeoutError) as error:
         return str(error)
     return None if code == 0 else (output.strip() or f"exit status {code}")

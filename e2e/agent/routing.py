@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -88,7 +87,7 @@ class Routing:
             self._hosts, rules.hosts([], {socket.gethostname(): "127.0.0.1"}, None)
         )
         with contextlib.suppress(FileNotFoundError):
-            if not os.path.samefile("/etc/hosts", self._hosts):
+            if not self._hosts.samefile("/etc/hosts"):
                 syscalls.mount(str(self._hosts), "/etc/hosts", flags=syscalls.MS_BIND)
 
 

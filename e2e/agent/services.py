@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
 Object = dict[str, Any]
 DOMAIN = "cluster.local"

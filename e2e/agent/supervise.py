@@ -79,11 +79,14 @@ class ContainerLoop:
             launch = await self._prepared()
             began = time.monotonic()
             code = await self._once(launch)
-            if self._stopping or not starts_again(self._policy, code):
+            if not self._starts_again(code):
                 return
             failures = 0 if time.monotonic() - began > PROVEN_SECONDS else failures + 1
             await self._back_off(self._backoff.wait(failures - 1))
             self.state.restarts += 1
+
+    def _starts_again(self, code: int) -> bool:
+        return not self._stopping and starts_again(self._policy, code)
 
     async def _prepared(self) -> Launch:
         """The container's launch; waits, with the reason shown, while it cannot be made."""
@@ -139,7 +142,7 @@ class ContainerLoop:
         return code
 
     async def _start(self, launch: Launch) -> Process:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "root").mkdir(parents=True, exist_ok=True)
         self.log(self.state.restarts - 2).unlink(missing_ok=True)
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND
         log = os.open(self.log(self.state.restarts), flags, 0o600)

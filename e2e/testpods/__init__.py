@@ -1,1 +1,1 @@
-"""Programs of the images that tests run: `idle` waits, `echo` answers HTTP. Standard library only."""
+"""Programs of the tests' images: `idle` waits, `echo` answers HTTP. Standard library only."""
