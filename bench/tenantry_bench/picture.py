@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from tenantry_bench.results import EVERYBODY
@@ -17,6 +18,9 @@ PERCENTILES = {"P50": "p50", "P90": "p90", "P95": "p95", "P99": "p99", "P99.9": 
 COLOURS = ("#c0392b", "#1f77b4", "#7f8c8d", "#e08e0b", "#2e8b57", "#6c3483")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DPI = 120
+WRAP = 140
+DECADE = 10.0
+"""Below this range a log axis has too few round numbers and labels those between as well."""
 
 
 def png(rows: Sequence[Row], title: str, subtitle: str = "") -> bytes:
@@ -36,7 +40,8 @@ def png(rows: Sequence[Row], title: str, subtitle: str = "") -> bytes:
         layout="constrained",
     )
     try:
-        figure.suptitle(f"{title}\n{subtitle}" if subtitle else title, fontsize=13)
+        wrapped = textwrap.fill(subtitle, WRAP)
+        figure.suptitle(f"{title}\n{wrapped}" if subtitle else title, fontsize=13)
         for axes, tenant in zip(grid, tenants, strict=True):
             mine = [row for row in rows if row.tenant == tenant]
             for panel, (name, measure) in zip(axes, MEASURES.items(), strict=False):
@@ -76,10 +81,14 @@ def _latency(panel: Any, rows: Sequence[Row], measure: str, arms: Sequence[str])
     panel.grid(visible=True, which="both", alpha=0.25)
     if drawn:
         panel.set_yscale("log")
-        panel.yaxis.set_major_formatter(
-            lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"
-        )
+        low, high = panel.get_ylim()
+        panel.yaxis.set_major_formatter(_tick)
+        panel.yaxis.set_minor_formatter(_tick if high / low < DECADE else lambda *_: "")
         panel.legend(fontsize=8, loc="best")
+
+
+def _tick(value: float, _position: object) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def _look(at: int) -> dict[str, str]:
@@ -98,5 +107,6 @@ def _throughput(panel: Any, rows: Sequence[Row], arms: Sequence[str]) -> None:
     for at, (p, o) in enumerate(zip(prompt, output, strict=True)):
         panel.annotate(f"{p + o:,.0f}", (at, p + o), ha="center", va="bottom", fontsize=9)
     panel.set_ylabel("prompt + output (hatched) tokens per second")
+    panel.yaxis.set_major_formatter(_tick)
     panel.margins(y=0.15)
     panel.grid(visible=True, axis="y", alpha=0.25)
