@@ -9,10 +9,12 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
+import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,7 @@ STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 BINARIES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 ROOM_MB = 6_000
 REPORT_SECONDS = 15.0
+LAST_LINES = 6
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ def _build(target: Path) -> None:
 
 
 def _run(command: Sequence[str], module: Module, environment: Mapping[str, str]) -> None:
+    """Run one Go command with progress; no process of it is left, however this ends."""
     fixed = {"GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": ""}
     name, start = module.folder.name, time.monotonic()
     process = subprocess.Popen(
@@ -117,32 +121,41 @@ def _run(command: Sequence[str], module: Module, environment: Mapping[str, str])
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
+    said: list[str] = []
+    reader = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
+    reader.start()
     try:
-        tail = _follow(process, name, start)
+        while not _ended(process):
+            fetch.say(f"  {name}: {time.monotonic() - start:.0f} s, {progress(said)}")
+        reader.join()
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     if process.returncode:
-        raise Problem(_failure(name, tail))
+        raise Problem(_failure(name, said[-LAST_LINES:]))
     fetch.say(f"  {name}: built in {time.monotonic() - start:.0f} s")
 
 
-def _follow(process: "subprocess.Popen[str]", name: str, start: float) -> Sequence[str]:
-    """Report progress until the process ends; the last lines of what it said."""
-    tail: deque[str] = deque(maxlen=8)
-    reported = start
-    for packages, line in enumerate(process.stderr or (), start=1):
-        tail.append(line.rstrip())
-        if time.monotonic() - reported >= REPORT_SECONDS:
-            reported = time.monotonic()
-            fetch.say(f"  {name}: {packages} packages, {reported - start:.0f} s")
-    process.wait()
-    return tail
+def progress(said: Sequence[str]) -> str:
+    """What Go's verbose output shows: first the modules that it fetches, then the packages."""
+    modules = sum(line.startswith("go: downloading") for line in said)
+    packages = sum(not line.startswith("go: ") for line in said)
+    return f"{modules} modules fetched, {packages} packages compiled"
+
+
+def _ended(process: "subprocess.Popen[str]") -> bool:
+    try:
+        process.wait(timeout=REPORT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _failure(name: str, tail: Sequence[str]) -> str:
-    said = "; ".join(tail) or "no message"
+    said = "; ".join(line.strip() for line in tail) or "no message"
     if "no space left on device" in said:
         return f"{name} could not be built because the disk is full; make room and run it again"
     return f"{name} could not be built ({said}); is the Go module proxy reachable?"

@@ -9,7 +9,7 @@ def cache() -> Path:
     """The folder of what is fetched and built once per version."""
     chosen = os.environ.get("TENANTRY_CACHE")
     if chosen:
-        return Path(chosen)
+        return Path(chosen).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tenantry"
 
 

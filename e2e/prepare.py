@@ -1,5 +1,6 @@
 """`python -m e2e.prepare`: fetch and build all that tests and the demo need, once per version."""
 
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -57,6 +58,8 @@ def everything() -> None:
 
 def main() -> int:
     """The command; returns its exit status."""
+    # Being terminated ends the build's processes as an interruption does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         everything()
     except (Problem, OSError) as error:

@@ -15,6 +15,8 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" (writing {error.filename})" if error.filename else ""
         return f"the disk is full{where}; make room and run it again"
+    if isinstance(error, PermissionError) and error.filename:
+        return f"{error.filename} is not ours to write; give it to this user or choose another"
     if isinstance(error, Problem):
         return str(error)
     return f"{type(error).__name__}: {error}"

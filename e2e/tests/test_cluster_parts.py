@@ -80,6 +80,16 @@ def test_the_binaries_are_stamped_with_their_version() -> None:
     assert "-X k8s.io/client-go/pkg/version.gitMinor=36" in flags
 
 
+def test_the_build_shows_what_it_is_at() -> None:
+    said = ["go: downloading k8s.io/api v0.36.3\n", "k8s.io/api/core/v1\n", "internal/abi\n"]
+    assert build.progress(said) == "1 modules fetched, 2 packages compiled"
+
+
+def test_a_folder_of_somebody_elses_is_named() -> None:
+    error = PermissionError(errno.EACCES, "Permission denied", "/x/y")
+    assert problem.sentence(error).startswith("/x/y is not ours to write")
+
+
 def test_a_full_disk_is_said_before_the_work_begins(tmp_path: Path) -> None:
     with pytest.raises(Problem, match=r"the build needs 1000000000000 MB and \d+ MB are free"):
         fetch.need_room(tmp_path, 10**12, "the build")
