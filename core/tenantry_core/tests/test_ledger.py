@@ -1,0 +1,169 @@
+"""Start-time fair queueing: who is served next, and what coming back is worth."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenantry_core.ledger import BACKGROUND, FOREGROUND, Ledger
+
+CREDIT = 0.001
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+COSTS = st.floats(min_value=0.001, max_value=1.0)
+WEIGHTS = st.fixed_dictionaries({name: st.sampled_from([0.5, 1.0, 2.0, 7.0]) for name in "abcd"})
+
+
+def a_ledger(**weights: float) -> Ledger:
+    return Ledger(lambda tenant: weights.get(tenant, 1.0), CREDIT)
+
+
+def serve(ledger: Ledger, tenants: str, costs: list[float]) -> Mapping[str, float]:
+    """Serve the least served of the tenants, all of whom always have work."""
+    served: defaultdict[str, float] = defaultdict(float)
+    for cost in costs:
+        ledger.attend(tenants)
+        first = min(ledger.rank(tenant) for tenant in tenants).tenant
+        ledger.charge(first, cost)
+        served[first] += cost
+    return served
+
+
+@given(WEIGHTS, st.lists(COSTS, min_size=1, max_size=200))
+def test_two_backlogged_tenants_never_drift_apart_by_more_than_one_step_of_each(
+    weights: Mapping[str, float], costs: list[float]
+) -> None:
+    served = serve(a_ledger(**weights), "abcd", costs)
+    largest = max(costs)
+    for f in "abcd":
+        for g in "abcd":
+            gap = abs(served[f] / weights[f] - served[g] / weights[g])
+            assert gap <= largest / weights[f] + largest / weights[g] + CREDIT * 4
+
+
+@given(WEIGHTS, st.lists(st.tuples(NAMES, COSTS), max_size=100))
+def test_a_tag_is_the_sum_of_the_charges_by_weight(
+    weights: Mapping[str, float], charges: list[tuple[str, float]]
+) -> None:
+    ledger = a_ledger(**weights)
+    ledger.attend("abcd")
+    start = {name: ledger.rank(name).tag for name in "abcd"}
+    for tenant, cost in charges:
+        ledger.charge(tenant, cost)
+    for name in "abcd":
+        expected = sum(cost for tenant, cost in charges if tenant == name) / weights[name]
+        assert ledger.rank(name).tag - start[name] == pytest.approx(expected)
+
+
+@given(WEIGHTS, st.lists(st.tuples(st.sets(NAMES), NAMES, COSTS), max_size=60))
+def test_idling_banks_no_credit(
+    weights: Mapping[str, float], story: list[tuple[set[str], str, float]]
+) -> None:
+    ledger = a_ledger(**weights)
+    before: set[str] = set()
+    for present, served, cost in story:
+        others = [ledger.rank(tenant).tag for tenant in before]
+        ledger.attend(present)
+        for tenant in present - before:
+            least = min(others, default=0.0)
+            assert ledger.rank(tenant).tag >= least - CREDIT / weights[tenant] - 1e-9
+        if served in present:
+            ledger.charge(served, cost)
+        before = present
+
+
+def test_a_newcomer_goes_before_those_with_whom_it_draws_level() -> None:
+    ledger = a_ledger()
+    ledger.attend("b")
+    ledger.charge("b", 10.0)
+    ledger.attend("bz")
+    assert ledger.rank("z") < ledger.rank("b")
+    assert ledger.rank("z").tag == pytest.approx(10.0, abs=3 * CREDIT)
+
+
+def test_a_tenant_that_only_runs_counts_for_the_lift() -> None:
+    ledger = a_ledger()
+    ledger.attend(["busy"])
+    for _ in range(5):
+        ledger.charge("busy", 1.0)
+    ledger.attend(["busy", "new"])
+    assert ledger.rank("new").tag > 4.9
+
+
+def test_an_engine_that_stood_idle_starts_everybody_level() -> None:
+    ledger = a_ledger()
+    ledger.attend("a")
+    ledger.charge("a", 50.0)
+    ledger.attend("")
+    ledger.attend("b")
+    assert ledger.rank("b").tag == pytest.approx(50.0, abs=3 * CREDIT)
+
+
+def test_a_debt_stays() -> None:
+    ledger = a_ledger()
+    ledger.attend("ab")
+    ledger.charge("a", 100.0)
+    ledger.charge("b", 1.0)
+    ledger.attend("b")
+    ledger.attend("ab")
+    assert ledger.rank("a").tag > 90
+
+
+def test_a_correction_takes_back_what_was_charged_too_much() -> None:
+    ledger = a_ledger(a=2.0)
+    ledger.attend("a")
+    start = ledger.rank("a").tag
+    ledger.charge("a", 3.0)
+    ledger.charge("a", -1.0)
+    assert ledger.rank("a").tag == pytest.approx(start + 1.0)
+
+
+def test_weight_zero_stands_behind_everybody_however_much_they_were_served() -> None:
+    ledger = a_ledger(idle=0.0)
+    ledger.attend(["idle", "paying"])
+    ledger.charge("paying", 1e6)
+    assert ledger.rank("idle").band == BACKGROUND
+    assert ledger.rank("paying") < ledger.rank("idle")
+
+
+def test_weights_of_zero_share_alike() -> None:
+    ledger = a_ledger(a=0.0, b=0.0)
+    served = serve(ledger, "ab", [0.1] * 100)
+    assert served["a"] == pytest.approx(served["b"])
+
+
+def test_new_weights_hold_from_now_on() -> None:
+    ledger = a_ledger(a=3.0, b=1.0)
+    first = serve(ledger, "ab", [0.01] * 4000)
+    ledger.reweigh(lambda tenant: {"a": 1.0, "b": 3.0}[tenant])
+    then = serve(ledger, "ab", [0.01] * 4000)
+    assert first["a"] / first["b"] == pytest.approx(3.0, rel=0.01)
+    assert then["b"] / then["a"] == pytest.approx(3.0, rel=0.01)
+
+
+def test_a_tenant_that_leaves_the_background_starts_level_with_the_others() -> None:
+    ledger = a_ledger(a=0.0, b=1.0)
+    ledger.attend("ab")
+    ledger.charge("b", 40.0)
+    ledger.reweigh(lambda _: 1.0)
+    ledger.attend("ab")
+    assert ledger.rank("a").band == FOREGROUND
+    assert ledger.rank("a").tag == pytest.approx(40.0, abs=3 * CREDIT)
+
+
+def test_of_equals_the_first_by_name_goes_first() -> None:
+    ledger = a_ledger()
+    ledger.attend("ba")
+    assert ledger.rank("a") < ledger.rank("b")
+
+
+def test_a_tenant_that_is_forgotten_comes_back_without_credit() -> None:
+    ledger = a_ledger()
+    ledger.attend("ab")
+    ledger.charge("a", 5.0)
+    ledger.charge("b", 7.0)
+    ledger.attend("b")
+    ledger.forget(keep=[])
+    ledger.attend("ab")
+    assert ledger.rank("a").tag == pytest.approx(7.0, abs=3 * CREDIT)
