@@ -11,6 +11,7 @@ from kubernetes.aio import client, config
 from tenantry_bench.errors import BadInputError, UnavailableError
 
 PORT_NAME = "http"
+REQUEST_SECONDS = 30.0
 
 
 async def service_url(argument: str) -> str:
@@ -57,16 +58,16 @@ async def _connect() -> str:
 
 async def _read(namespace: str, name: str, argument: str) -> dict[str, Any]:
     async with client.ApiClient() as api:
-        core = client.CoreV1Api(api)
-        try:
-            answer = await core.read_namespaced_service(name, namespace, _preload_content=False)
-        except client.ApiException as error:
-            if error.status == 404:
-                raise BadInputError(
-                    f"--service {argument}: namespace {namespace} has no such Service"
-                ) from error
-            raise UnavailableError(
-                f"--service {argument}: the API server answers {error.status} {error.reason}"
-            ) from error
-        body: dict[str, Any] = json.loads(await answer.read())
-        return body
+        ask = client.CoreV1Api(api).read_namespaced_service_without_preload_content
+        answer = await ask(name, namespace, _request_timeout=REQUEST_SECONDS)
+        text = await answer.read()
+    if answer.status == 404:
+        raise BadInputError(
+            f"--service {argument}: namespace {namespace} has no such Service; "
+            "name another as NAMESPACE/NAME"
+        )
+    if answer.status != 200:
+        said = text[:200].decode(errors="replace")
+        raise UnavailableError(f"--service {argument}: the API server answers {said}")
+    body: dict[str, Any] = json.loads(text)
+    return body

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tenantry_bench.client import Endpoint
-from tenantry_bench.cluster import url_of
 from tenantry_bench.errors import BadInputError
 from tenantry_bench.load import find
 from tenantry_bench.main import check_lengths, length, run
@@ -162,34 +161,3 @@ def test_a_load_longer_than_the_model_takes_is_refused_before_it_is_sent() -> No
 )
 def test_how_long_it_takes_is_said_beforehand(name: str, says: str) -> None:
     assert says in length(find(name))
-
-
-HTTP, METRICS = {"name": "http", "port": 8000}, {"name": "metrics", "port": 8001}
-
-
-@pytest.mark.parametrize(
-    ("spec", "url"),
-    [
-        ({"clusterIP": "10.0.0.7", "ports": [METRICS, HTTP]}, "http://10.0.0.7:8000"),
-        ({"clusterIP": "10.0.0.7", "ports": [{"port": 80}]}, "http://10.0.0.7:80"),
-        ({"clusterIP": "fd00::7", "ports": [HTTP]}, "http://[fd00::7]:8000"),
-    ],
-)
-def test_a_service_is_reached_at_its_port_named_http_or_its_only_one(
-    spec: dict[str, object], url: str
-) -> None:
-    assert url_of({"spec": spec}, "chat") == url
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {},
-        {"clusterIP": "None", "ports": [HTTP]},
-        {"clusterIP": "10.0.0.7", "ports": [METRICS, METRICS]},
-    ],
-    ids=["empty", "headless", "no port named http"],
-)
-def test_a_service_without_an_address_to_use_is_refused(spec: dict[str, object]) -> None:
-    with pytest.raises(BadInputError, match="chat"):
-        url_of({"spec": spec}, "chat")
