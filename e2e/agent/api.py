@@ -35,9 +35,9 @@ class ApiError(RuntimeError):
 class Api:
     """One connection pool to the API server. Use it as an asynchronous context manager."""
 
-    def __init__(self, server: str, ca: Path, token: str) -> None:
+    def __init__(self, server: str, ca: Path | None, token: str) -> None:
         self._server = server.rstrip("/")
-        self._tls = ssl.create_default_context(cafile=str(ca))
+        self._tls = ssl.create_default_context(cafile=None if ca is None else str(ca))
         self._token = token
         self._session: aiohttp.ClientSession | None = None
 
