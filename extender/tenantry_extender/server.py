@@ -128,10 +128,10 @@ def observers(books: Books, metrics: ExtenderMetrics, clock: Clock) -> web.Appli
 
 async def listen(app: web.Application, host: str, port: int) -> web.AppRunner:
     """Serve `app`; OSError where the address cannot be had."""
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port, shutdown_timeout=2.0).start()
+        await web.TCPSite(runner, host, port).start()
     except OSError:
         await runner.cleanup()
         raise
