@@ -4,7 +4,9 @@ Three defaults depend on other fields, so no schema can hold them: `servedName` 
 name, `replicas` is 1 without autoscaling, the namespace is `default`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
 from typing import Annotated, Any, get_args
 
 from pydantic import TypeAdapter
@@ -15,12 +17,12 @@ from tenantry_api.policy import Spec
 from tenantry_api.values import Part
 
 
-def parts_of(kind: type[Part]) -> Iterator[tuple[str, type[Part], bool]]:
+@cache
+def parts_of(kind: type[Part]) -> tuple[tuple[str, type[Part], bool], ...]:
     """The fields of `kind` that hold further parts: name in documents, type, whether a list."""
-    for name, field in kind.model_fields.items():
-        inner, many = _part(field.annotation)
-        if inner is not None:
-            yield field.alias or name, inner, many
+    fields = ((field.alias or name, field.annotation) for name, field in kind.model_fields.items())
+    found = ((alias, *_part(annotation)) for alias, annotation in fields)
+    return tuple((alias, inner, many) for alias, inner, many in found if inner is not None)
 
 
 def default_of(field: FieldInfo) -> Any:
@@ -47,14 +49,19 @@ def filled(kind: type[Part], body: Any) -> Any:
     if not isinstance(body, Mapping):
         return body
     given = {key: value for key, value in body.items() if value is not None}
-    for name, field in kind.model_fields.items():
-        default = default_of(field)
-        if default is not None:
-            given.setdefault(field.alias or name, default)
+    for alias, default in _defaults(kind).items():
+        if alias not in given:
+            given[alias] = deepcopy(default)
     for alias, inner, many in parts_of(kind):
         if alias in given:
             given[alias] = _filled_child(inner, given[alias], many)
     return given
+
+
+@cache
+def _defaults(kind: type[Part]) -> Mapping[str, Any]:
+    found = {field.alias or name: default_of(field) for name, field in kind.model_fields.items()}
+    return {alias: default for alias, default in found.items() if default is not None}
 
 
 def document(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The engine's side of a policy: the model, the deployment, the step and the cache."""
 
+import json
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -65,6 +66,18 @@ Argument = Annotated[
         }
     ),
 ]
+
+
+def template(value: dict[str, Any]) -> dict[str, Any]:
+    """A pod template as it is; ValueError when JSON has no word for something in it."""
+    try:
+        json.dumps(value, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError("must hold texts, finite numbers, true, false, lists, mappings") from error
+    return value
+
+
+Template = Annotated[dict[str, Any], AfterValidator(template)]
 Path = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
@@ -164,7 +177,7 @@ class Engine(Part):
         "itself are refused by name.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
-    template: dict[str, Any] | None = Field(
+    template: Template | None = Field(
         None,
         description="Partial pod template, merged over the rendered one (strategic merge; lists "
         "of containers, volumes and environment by name). The engine container is `engine`.",

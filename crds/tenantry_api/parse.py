@@ -25,6 +25,7 @@ NAME_MESSAGE = (
     "of the policy has this name"
 )
 _SHOWN = 80
+_MERGE = "tag:yaml.org,2002:merge"
 _YAML_HINT = "put it in quotes: YAML reads it as {kind}"
 _YAML_KINDS = {"bool": "true or false", "date": "a date", "int": "a number", "float": "a number"}
 _WHOLE = "must be a whole number"
@@ -70,17 +71,35 @@ class Invalid(ValueError):
         super().__init__("\n".join([head, *(f"  {finding}" for finding in findings)]))
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key stands once: of two weights, neither is the one that was meant."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping; raises where a key stands in it twice."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if key.value in seen:
+                    problem = f"the key `{key.value}` stands here twice"
+                    raise yaml.constructor.ConstructorError(
+                        problem=problem, problem_mark=key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def policy(body: Mapping[str, Any]) -> TenantServingPolicy:
     """The policy that `body` describes, defaults filled in. Raises Invalid with every finding."""
     whole = defaults.document(body)
-    found = [*_bare_spec(body), *_wrong_name(whole)]
+    if bare := tuple(_bare_spec(body)):
+        raise Invalid(bare)
+    found = list(_wrong_name(whole))
     parsed: TenantServingPolicy | None = None
-    if not found:
-        try:
-            parsed = TenantServingPolicy.model_validate(whole, by_alias=True, by_name=False)
-        except ValidationError as error:
-            found.extend(_finding(detail) for detail in error.errors(include_url=False))
-        found.extend(_broken(Spec, whole.get("spec"), "spec"))
+    try:
+        parsed = TenantServingPolicy.model_validate(whole, by_alias=True, by_name=False)
+    except ValidationError as error:
+        found.extend(_finding(detail) for detail in error.errors(include_url=False))
+    found.extend(_broken(Spec, whole.get("spec"), "spec"))
     if found or parsed is None:
         raise Invalid(tuple(found))
     return parsed.model_copy(update={"status": _status(body.get("status"))})
@@ -89,11 +108,11 @@ def policy(body: Mapping[str, Any]) -> TenantServingPolicy:
 def text(source: str, where: str) -> TenantServingPolicy:
     """The policy in a YAML or JSON text; `where` names it in messages. Raises Invalid."""
     try:
-        documents = [item for item in yaml.safe_load_all(source) if item is not None]
-    except yaml.YAMLError as error:
-        raise Invalid(
-            (Finding("(file)", None, f"is not YAML: {_one_line(error)}"),), where
-        ) from error
+        loaded = yaml.load_all(source, Loader=_Loader)
+        documents = [item for item in loaded if item is not None]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        finding = Finding("(file)", None, f"cannot be read: {' '.join(str(error).split())}")
+        raise Invalid((finding,), where) from error
     if len(documents) != 1 or not isinstance(documents[0], dict):
         message = f"must hold one TenantServingPolicy, it holds {len(documents)} documents"
         if len(documents) == 1:
@@ -186,7 +205,3 @@ def _status(value: Any) -> Status:
         return Status.model_validate(value or {}, by_alias=True, by_name=False)
     except ValidationError:
         return Status()
-
-
-def _one_line(error: yaml.YAMLError) -> str:
-    return " ".join(str(error).split())

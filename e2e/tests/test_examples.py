@@ -10,7 +10,9 @@ import pytest
 from e2e import paths
 from e2e.cluster.handle import Cluster
 from tenantry_api import crd, document, names, parse
-from tenantry_api.tests.refusals import BAD_NAMES, NAME_MESSAGE, REFUSALS, Refusal, a_policy
+from tenantry_api.tests.policies import a_policy
+from tenantry_api.tests.refusal import Refusal
+from tenantry_api.tests.refusals import BAD_NAMES, NAME_MESSAGE, REFUSALS
 
 pytestmark = pytest.mark.cluster
 

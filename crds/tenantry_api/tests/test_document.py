@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tenantry_api import document, parse
-from tenantry_api.tests.refusals import a_policy
-from tenantry_api.tests.test_parse import FULL
+from tenantry_api.tests.policies import FULL, a_policy
 
 
 def test_canonical_json_is_stable() -> None:

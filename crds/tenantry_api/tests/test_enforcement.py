@@ -9,7 +9,7 @@ import pytest
 from tenantry_api import parse, schema
 from tenantry_api.enforcement import EFFECTIVE, MENTIONS, is_mentioned, unenforced
 from tenantry_api.policy import Spec
-from tenantry_api.tests.refusals import a_policy
+from tenantry_api.tests.policies import a_policy
 
 # A valid value that asks for something, for every leaf that has to be mentioned.
 ASKING: Mapping[str, Any] = {

@@ -1,16 +1,16 @@
 """A document becomes a policy, or a list of everything that is wrong with it."""
 
 import json
-import re
 from decimal import Decimal
 from typing import Any
 
 import pytest
-import yaml
 
 from tenantry_api import names, parse, rules
 from tenantry_api.policy import Mode, Sharing, Tier
-from tenantry_api.tests.refusals import BAD_NAMES, REFUSALS, Refusal, a_policy
+from tenantry_api.tests.policies import FULL, a_policy
+from tenantry_api.tests.refusal import Refusal
+from tenantry_api.tests.refusals import BAD_NAMES, REFUSALS
 from tenantry_core import tenants
 
 
@@ -45,6 +45,18 @@ def test_a_policy_with_three_mistakes_reports_all_three_with_paths() -> None:
     for finding in error.findings:
         assert finding.path in str(error)
     assert str(error).startswith("3 mistakes\n")
+
+
+def test_a_wrong_name_does_not_hide_the_other_mistakes() -> None:
+    error = _refused(a_policy({"weight": -1}, name="Chat"))
+    assert [finding.path for finding in error.findings] == ["metadata.name", "spec.weight"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: "a", "b": 2}, {1, 2}])
+def test_a_template_holds_only_what_json_can_say(value: object) -> None:
+    (finding,) = _refused(a_policy({"engine": {"template": {"a": value}}})).findings
+    assert finding.path == "spec.engine.template"
+    assert "must hold texts" in finding.message
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -91,7 +103,8 @@ def test_every_field_of_a_full_policy_is_read() -> None:
     gold = policy.spec.tenants[0]
     assert policy.spec.gpu.split == 2
     assert policy.spec.scheduling.step_budget_seconds == 0.05
-    assert (gold.name, gold.weight, gold.tier) == ("gold", Decimal("2.5"), Tier.CRITICAL)
+    assert (gold.name, gold.tier) == ("gold", Tier.CRITICAL)
+    assert gold.weight == Decimal("2.5")
     assert gold.limits is not None
     assert gold.limits.queue_timeout is not None
     assert gold.limits.queue_timeout.total_seconds() == 90
@@ -226,41 +239,6 @@ def test_vllm_is_told_the_hub_name_or_the_path(source: Any, location: str) -> No
     assert policy.spec.model.location == location
 
 
-def test_yaml_and_json_texts_give_the_same_policy() -> None:
-    body = a_policy(FULL)
-    assert parse.text(yaml.safe_dump(body), "p.yaml") == parse.text(json.dumps(body), "p.json")
-
-
-def test_a_bare_spec_is_refused_with_a_hint() -> None:
-    with pytest.raises(parse.Invalid, match="this is a bare spec") as refusal:
-        parse.text("model: {name: m}\ntenants: []\n", "bare.yaml")
-    assert str(refusal.value).startswith("bare.yaml: 1 mistake\n  spec: is missing")
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        pytest.param("", "it holds 0 documents", id="empty"),
-        pytest.param("a: 1\n---\nb: 2\n", "it holds 2 documents", id="two documents"),
-        pytest.param("- a\n", "a mapping of fields", id="a list"),
-        pytest.param("text", "a mapping of fields", id="a text"),
-        pytest.param("a: [", "is not YAML", id="broken"),
-    ],
-)
-def test_a_text_that_holds_no_policy_is_refused_by_its_name(source: str, words: str) -> None:
-    with pytest.raises(parse.Invalid, match=re.escape(words)) as refusal:
-        parse.text(source, "p.yaml")
-    assert str(refusal.value).startswith("p.yaml: ")
-
-
-def test_a_date_as_a_tenant_name_says_that_quotes_are_missing() -> None:
-    source = yaml.safe_dump(a_policy()).replace(
-        "spec:\n", "spec:\n  tenants: [{name: 2026-01-01}]\n"
-    )
-    with pytest.raises(parse.Invalid, match="put it in quotes: YAML reads it as a date"):
-        parse.text(source, "p.yaml")
-
-
 def test_a_long_value_is_shown_cut() -> None:
     message = str(_refused(a_policy({"scheduling": {"mode": "x" * 5000}})))
     assert len(message) < 400
@@ -274,55 +252,3 @@ def _refused(body: dict[str, Any]) -> parse.Invalid:
     with pytest.raises(parse.Invalid) as refusal:
         parse.policy(body)
     return refusal.value
-
-
-FULL: dict[str, Any] = {
-    "model": {"name": "m", "servedName": "s", "source": {"claim": {"name": "c", "path": "a"}}},
-    "engine": {
-        "image": "i",
-        "replicas": 2,
-        "args": ["--max-model-len=8192"],
-        "template": {"spec": {"hostname": None}},
-    },
-    "gpu": {"sharing": "MPS", "share": "0.5"},
-    "priorityClassName": "tenantry-batch",
-    "weight": "500m",
-    "identity": {"header": "X-Team", "trustedPeers": ["10.0.0.0/8", "fd00::/8"]},
-    "unknownTenant": "Refuse",
-    "scheduling": {
-        "mode": "Observe",
-        "fairness": "Tokens",
-        "ordering": "FIFO",
-        "stepBudget": "50ms",
-        "tokenDelay": "1.5s",
-    },
-    "kvCache": {
-        "eviction": "Hybrid",
-        "isolation": "Group",
-        "lowWatermarkPercent": 1,
-        "highWatermarkPercent": 2,
-    },
-    "tenants": [
-        {
-            "name": "gold",
-            "weight": "2.5",
-            "tier": "Critical",
-            "kvCache": {"reservePercent": 20, "limitPercent": 60, "group": "team-a"},
-            "objectives": {"e2e": {"p99": "10s"}},
-            "limits": {
-                "inFlight": 64,
-                "queued": 256,
-                "queuedTokens": 200000,
-                "queueTimeout": "1m30s",
-                "tokensPerMinute": 100000,
-            },
-            "identity": {"apiKeySecret": "gold-key"},
-            "dedicated": {
-                "replicas": 1,
-                "gpu": {"sharing": "MIG", "migProfile": "3g.40gb"},
-                "priorityClassName": "tenantry-critical",
-            },
-        },
-        {"name": "free", "weight": 0},
-    ],
-}
