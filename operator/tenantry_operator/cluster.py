@@ -103,11 +103,16 @@ class Cluster:
         await self._api.close()
 
     async def serves_policies(self) -> bool:
-        """Whether the API server knows the resource yet."""
+        """Whether the API server knows the resource and answers for it.
+
+        Just after its definition came, the resource is listed in the discovery already but reads
+        of it are answered with status 429.
+        """
         try:
             found = await self._call("GET", f"/apis/{names.API_VERSION}")
+            await self._call("GET", f"/apis/{names.API_VERSION}/{names.PLURAL}", {"limit": "1"})
         except ApiError as error:
-            if error.status == 404:
+            if error.status in {404, 429}:
                 return False
             raise
         return any(item["name"] == names.PLURAL for item in found.get("resources", []))

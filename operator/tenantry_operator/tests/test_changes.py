@@ -105,6 +105,7 @@ def test_a_child_that_is_being_deleted_is_waited_for() -> None:
     ("desired", "observed", "expected"),
     [
         pytest.param({"a": 1}, {"a": 1, "b": 2}, True, id="more is fine"),
+        pytest.param({"a": [], "b": {}}, {}, True, id="the empty is left out"),
         pytest.param({"a": {"b": 1}}, {"a": {}}, False, id="less is not"),
         pytest.param([1, 2], [1, 2, 3], False, id="a plain list is compared whole"),
         pytest.param(
