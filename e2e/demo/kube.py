@@ -16,7 +16,7 @@ from e2e.cluster.nodes import NodeSpec, gpu_nodes
 from e2e.demo import policies
 from e2e.demo.progress import Progress
 from e2e.problem import Problem
-from tenantry_api.names import LABEL_POLICY
+from tenantry_api.names import API_VERSION, LABEL_POLICY, PLURAL
 
 NAME = "demo"
 CONTROL = NodeSpec("control")
@@ -105,9 +105,8 @@ def _wait_ready(cluster: Cluster, names: Any, progress: Progress) -> None:
 
 def _policy(cluster: Cluster, name: str) -> dict[str, Any]:
     namespace, _, bare = name.partition("/")
-    found = cluster.kubectl("get", "tsp", bare, f"--namespace={namespace}", "--output=json")
-    body: dict[str, Any] = json.loads(found)
-    return body
+    path = f"/apis/{API_VERSION}/namespaces/{namespace}/{PLURAL}/{bare}"
+    return cluster.get(path) or {}
 
 
 def ready(policy: dict[str, Any]) -> tuple[bool, str]:

@@ -18,6 +18,7 @@ from e2e.problem import EXIT, Problem, sentence
 from tenantry_bench.errors import BadInputError
 
 INTERRUPTED = 130
+STOPS = (signal.SIGINT, signal.SIGTERM)
 MakePlace = Callable[[Path, Progress], AbstractContextManager[Place]]
 
 
@@ -27,13 +28,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--engine-only", action="store_true", help="without Kubernetes")
     options = parser.parse_args(argv)
     progress = Progress()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in STOPS:
+        signal.signal(number, _interrupt)
     try:
         return _run(options.engine_only, progress)
     except (Problem, OSError, TimeoutError, BadInputError) as error:
         progress.say(f"demo: {sentence(error)}")
-        if not options.engine_only:
-            progress.say("demo: without Kubernetes the same table is `make demo-engine`")
         return EXIT
     except KeyboardInterrupt:
         progress.say("demo: interrupted; nothing is left running")
@@ -41,6 +41,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """End the demo; a second signal must not end the cleaning up."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
