@@ -5,6 +5,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+# Of `message` in the schema, as in every condition of Kubernetes.
+MESSAGE_LIMIT = 32_768
+_CUT = " ..."
+
 
 class ConditionType(StrEnum):
     """What can be said of a policy."""
@@ -53,8 +57,6 @@ class Reason(StrEnum):
     NOT_IMPLEMENTED = "NotImplemented"
     NO_OBJECTIVES = "NoObjectives"
     NOT_MEASURED = "NotMeasured"
-    MET = "Met"
-    MISSED = "Missed"
     ROLLED_OUT = "RolledOut"
     ROLLING_OUT = "RollingOut"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
@@ -73,12 +75,15 @@ class Condition:
     observed_generation: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """As it stands in `.status.conditions`."""
+        """As it stands in `.status.conditions`; a message that is too long for it is cut."""
+        message = self.message
+        if len(message) > MESSAGE_LIMIT:
+            message = message[: MESSAGE_LIMIT - len(_CUT)] + _CUT
         return {
             "type": self.type.value,
             "status": self.status.value,
             "reason": self.reason.value,
-            "message": self.message,
+            "message": message,
             "lastTransitionTime": self.last_transition_time,
             "observedGeneration": self.observed_generation,
         }

@@ -11,7 +11,8 @@ _INTRO = f"""# TenantServingPolicy
 
 `{names.API_VERSION}`, kind `{names.KIND}`, short name `{names.SHORT_NAME}`, category
 `{names.CATEGORY}`, namespaced. This page is made from the types by `make crds`; on a cluster
-`kubectl explain {names.SHORT_NAME}.spec` says the same. Examples are in `docs/examples/`.
+`kubectl explain {names.SHORT_NAME}.spec` says the same. Examples are in `docs/examples/`, what the
+status says in [conditions](conditions.md).
 
 A quantity is a whole number, or a text in quotes: `"0.5"`, `"500m"`, `"2k"`. A duration is a text:
 `500ms`, `30s`, `1m30s`.
@@ -19,6 +20,29 @@ A quantity is a whole number, or a text in quotes: `"0.5"`, `"500m"`, `"2k"`. A 
 The last column says what this version does with a field: `yes`, it has its effect; `not yet`, it
 is accepted, has no effect, and its path stands in the condition `FullyEnforced`, also where the
 default asks for it.
+"""
+
+_CLAIMS = f"""## Who may claim what
+
+Weights of policies count inside their namespace. Between namespaces the label
+`{names.LABEL_NAMESPACE_WEIGHT}` on the Namespace counts (1 without it), which only those may write
+who may write Namespaces. Who may use which PriorityClass is Kubernetes' own ResourceQuota, one in
+each namespace that is to be bounded:
+
+```yaml
+apiVersion: v1
+kind: ResourceQuota
+metadata: {{name: critical, namespace: llm}}
+spec:
+  hard: {{pods: "4"}}
+  scopeSelector:
+    matchExpressions:
+    - {{scopeName: PriorityClass, operator: In, values: [tenantry-critical]}}
+```
+
+A Secret that a policy names is read in the namespace of the policy, so whoever may write policies
+in a namespace can have its Secrets given to a pod there.
+
 """
 
 _DEPENDENT: Mapping[str, str] = {
@@ -49,7 +73,7 @@ def page() -> str:
         f"- `engine.args`: {engine.OWNED_MESSAGE}.",
         *_rules(),
         "",
-        "## Without a cluster",
+        _CLAIMS + "## Without a cluster",
         "",
         f"`{names.ENV_POLICY}=FILE` gives an engine a whole policy, YAML or JSON, with the same",
         "types, defaults and messages. Only a cluster can honour `model`, `engine`, `gpu`,",

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from tenantry_api.conditions import MESSAGE_LIMIT
 from tenantry_api.values import Part, camel
 
 Amount = Annotated[str, Field(max_length=32)]
@@ -31,7 +32,7 @@ class StatusCondition(Observed):
         description="Whether it holds.", json_schema_extra={"enum": ["True", "False", "Unknown"]}
     )
     reason: Annotated[str, Field(max_length=1024)] = Field(description="Why, in one word.")
-    message: Annotated[str, Field(max_length=32768)] = Field(
+    message: Annotated[str, Field(max_length=MESSAGE_LIMIT)] = Field(
         description="Why, in a sentence, and what to do."
     )
     last_transition_time: Annotated[str, Field(max_length=64)] = Field(

@@ -1,6 +1,16 @@
 """Conditions keep the time at which they last changed."""
 
-from tenantry_api.conditions import Condition, ConditionType, Reason, State, read, set_condition
+from pathlib import Path
+
+from tenantry_api.conditions import (
+    MESSAGE_LIMIT,
+    Condition,
+    ConditionType,
+    Reason,
+    State,
+    read,
+    set_condition,
+)
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -40,6 +50,18 @@ def test_conditions_of_another_version_are_left_out() -> None:
     strange = known.as_dict() | {"type": "Shiny"}
     torn = {"type": "Ready"}
     assert read([strange, torn, known.as_dict()]) == (known,)
+
+
+def test_a_message_is_cut_where_the_api_server_would_refuse_it() -> None:
+    message = a_condition(message="x" * 100_000).as_dict()["message"]
+    assert len(message) == MESSAGE_LIMIT
+    assert message.endswith("x ...")
+
+
+def test_the_page_of_conditions_explains_every_condition_and_reason() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/conditions.md").read_text(encoding="utf-8")
+    for word in (*ConditionType, *Reason):
+        assert f"`{word}`" in page
 
 
 def test_every_condition_of_the_contract_exists() -> None:
