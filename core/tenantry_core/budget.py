@@ -3,8 +3,10 @@
 A step with many prefill tokens keeps every decode waiting. While more than one tenant is about, a
 step holds all decodes and then as much prefill as the predicted step time allows under a ceiling.
 Without a given ceiling (`auto`) a step may last a fixed multiple of what its decodes alone would
-take: the inter-token time grows by at most that factor, and the fixed cost of a step is spread over
-enough prefill that throughput stays near that of large steps.
+take: a small one while it holds decodes of a tenant that was served less than the one whose prompt
+is next, a larger one otherwise. The first bounds what that tenant's tokens are delayed by; the
+second spreads the fixed cost of a step over enough prefill to keep throughput near that of large
+steps, and bounds how long a newcomer waits for the step under way.
 """
 
 from collections import deque
@@ -13,9 +15,10 @@ from typing import Final
 
 from tenantry_core.stepmodel import Load, StepModel
 
-AUTO_FACTOR: Final = 4.0
-"""With `auto`: step time allowed, in times of the same step without its prefill. Prefill then has
-three quarters of the step, which bounds what small steps cost in throughput."""
+PROTECTING: Final = 3.0
+RELAXED: Final = 5.0
+"""With `auto`: step time allowed, in times of the same step without its prefill, with and without
+decodes of a less-served tenant in it."""
 FLOOR: Final = 32
 """Prefill tokens that a step may always hold: below this a prompt makes no headway."""
 QUANTUM: Final = 16
@@ -27,6 +30,7 @@ class Ceiling:
 
     seconds: float | None
     tokens: int
+    protecting: bool = True
 
 
 def chunk(model: StepModel, decodes: Load, context: int, ceiling: Ceiling) -> int:
@@ -50,7 +54,7 @@ def _seconds(model: StepModel, decodes: Load, ceiling: Ceiling) -> float:
     if ceiling.seconds is not None:
         return ceiling.seconds
     alone = decodes if decodes.decodes else Load(decodes=1)
-    return AUTO_FACTOR * model.predict(alone)
+    return (PROTECTING if ceiling.protecting else RELAXED) * model.predict(alone)
 
 
 def _time(model: StepModel, decodes: Load, prefill: int, context: int) -> float:

@@ -47,7 +47,7 @@ class Book:
     def __init__(self, config: EngineConfig, metrics: EngineMetrics) -> None:
         self.model = StepModel()
         self.presence = Presence()
-        self._metrics = metrics
+        self.metrics = metrics
         self._config = config
         self._steps: deque[Step] = deque()
         self._last_end = float("-inf")
@@ -88,7 +88,7 @@ class Book:
     def ended(self, output: Any, generated: Mapping[str, int], now: float) -> None:
         """The output of a step is back: learn from it, and correct what was charged."""
         for tenant, count in generated.items():
-            self._metrics.tokens(tenant, "output", count)
+            self.metrics.tokens(tenant, "output", count)
         step = self._take(output)
         if step is None:
             return
@@ -96,39 +96,39 @@ class Book:
         self._last_end = now
         for tenant, cost in self._prices(step, seconds, generated).items():
             self.ledger.charge(tenant, cost - step.charged.get(tenant, 0.0))
-        self._metrics.step(seconds, step.predicted)
+        self.metrics.step(seconds, step.predicted)
         for tenant, part in self.model.divide(seconds, step.loads).items():
-            self._metrics.gpu_seconds(tenant, part)
+            self.metrics.gpu_seconds(tenant, part)
             self.presence.serve(now, tenant, part)
         self.model.observe(step.load, seconds)
 
     def preempted(self, tenant: str, cause: str) -> None:
         """A running request of the tenant has gone back to the queue."""
-        self._metrics.preempted(tenant, cause, "reactive")
+        self.metrics.preempted(tenant, cause, "reactive")
 
     def inverted(self, tenant: str) -> None:
         """A tenant below its share has waited beyond the seat bound."""
-        self._metrics.inversion(tenant)
+        self.metrics.inversion(tenant)
 
     def report(self) -> None:
         """Set the gauges: requests, shares, fairness."""
         everybody = {*self._config.known, *self.presence.seen}
         for tenant in everybody:
             running, waiting = self.presence.of(tenant)
-            self._metrics.requests(tenant, running, waiting)
+            self.metrics.requests(tenant, running, waiting)
         attained = self.presence.attained()
         weights = {tenant: self._config.weight_of(tenant) for tenant in everybody}
         named = self._config.tenants or self._config.known
         declared = _ratios({tenant: weights[tenant] for tenant in named})
         entitled = _entitled(weights, attained, self.presence.backlogged())
         for tenant in everybody:
-            self._metrics.shares(
+            self.metrics.shares(
                 tenant,
                 declared.get(tenant, 0.0),
                 entitled.get(tenant, 0.0),
                 attained.get(tenant, 0.0),
             )
-        self._metrics.jain(_jain(attained, entitled))
+        self.metrics.jain(_jain(attained, entitled))
 
     def forget(self, now: float) -> None:
         """Drop what is known of tenants that are neither configured nor seen of late."""
@@ -157,12 +157,12 @@ class Book:
     def _count(self, served: Mapping[str, Served]) -> None:
         for tenant, each in served.items():
             if each.prompt:
-                self._metrics.tokens(tenant, "prompt", each.prompt)
+                self.metrics.tokens(tenant, "prompt", each.prompt)
             if each.queried:
-                self._metrics.tokens(tenant, "cached", each.cached)
-                self._metrics.prefix(tenant, each.queried, each.cached)
+                self.metrics.tokens(tenant, "cached", each.cached)
+                self.metrics.prefix(tenant, each.queried, each.cached)
             if each.recomputed:
-                self._metrics.recomputed(tenant, each.recomputed)
+                self.metrics.recomputed(tenant, each.recomputed)
 
 
 def _ratios(values: Mapping[str, float]) -> dict[str, float]:

@@ -175,18 +175,21 @@ class Conductor:
 
     def _wanting(self, now: float) -> Head | None:
         """The head of the least-served tenant that has waited long enough for a seat of its own."""
-        heads = self.queue.heads()
-        for tenant in self._waits.ripe(now):
-            if tenant in heads:
-                return self._as_head(heads[tenant])
-        return None
+        heads = self._ready_heads()
+        ripe = next((tenant for tenant in self._waits.ripe(now) if tenant in heads), None)
+        return None if ripe is None else self._as_head(heads[ripe])
 
     def _head(self) -> Head | None:
         """What would be admitted in this step."""
-        request = self.queue.choice()
+        request = self._choose(self._ready_heads())
         if request is None or self._free_seats() < 1 or not self._fits(request):
             return None
         return self._as_head(request)
+
+    def _ready_heads(self) -> dict[str, Any]:
+        """The heads that vLLM would admit: one that waits for its grammar is not among them."""
+        ready = self._scheduler.ready
+        return {tenant: head for tenant, head in self.queue.heads().items() if ready(head)}
 
     def _as_head(self, request: Any) -> Head:
         rank = self.book.ledger.rank(self.reader.tenant(request))
@@ -209,10 +212,11 @@ class Conductor:
         ]
 
     def _holdings(self) -> list[Holding]:
-        presence = self.book.presence
+        presence, ready = self.book.presence, self._ready_heads()
         holdings = []
         for tenant in presence.active():
             running, waiting = presence.of(tenant)
+            waiting = waiting if tenant in ready else 0
             rank, weight = self.book.ledger.rank(tenant), self._config.weight_of(tenant)
             holdings.append(Holding(rank, running, waiting, presence.peak(tenant), weight))
         return holdings
@@ -242,6 +246,8 @@ class Conductor:
         gate = self._gate
         if gate is None:
             return first(heads)
+        if not heads:
+            return None
         ranks = sorted(self.book.ledger.rank(tenant) for tenant in heads)
         admitted = self.reader.count(self._scheduler.running[gate.base :])
         free = self._scheduler.max_num_active_reqs - len(self._scheduler.running)

@@ -15,6 +15,7 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.kv_cache_interface import FullAttentionSpec
+from vllm.v1.request import RequestStatus
 
 from tenantry_engine.conductor import Conductor, Setup
 
@@ -99,6 +100,11 @@ class FairScheduler(Scheduler):
             return int(need)
         hits, _, _ = self.kv_cache_manager.get_computed_blocks(request)
         return int(need - sum(block.ref_cnt > 0 for block in hits.blocks[0]))
+
+    def ready(self, request: Any) -> bool:
+        """Whether a waiting request lacks nothing but its turn."""
+        stale = request.num_stale_output_tokens and not request.drop_stale_output
+        return request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED) and not stale
 
     def can_go_back(self, request: Any) -> bool:
         """Whether a running request may be preempted now."""

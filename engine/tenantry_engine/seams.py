@@ -18,6 +18,7 @@ REQUEST: Final = "vllm.v1.request.Request"
 OUTPUT: Final = "vllm.v1.core.sched.output.SchedulerOutput"
 POOL: Final = "vllm.v1.core.block_pool.BlockPool"
 MANAGER: Final = "vllm.v1.core.kv_cache_manager.KVCacheManager"
+STATUS: Final = "vllm.v1.request.RequestStatus"
 CONFIG: Final = "vllm.config.SchedulerConfig"
 
 Probe = Callable[[Any], bool]
@@ -129,6 +130,10 @@ SEAMS: Final[tuple[Seam, ...]] = (
         )
     ),
     _attribute(REQUEST, "num_tokens_with_spec", "step budget"),
+    _attribute(REQUEST, "num_stale_output_tokens", "whether a head is ready"),
+    _attribute(REQUEST, "drop_stale_output", "whether a head is ready"),
+    _attribute(STATUS, "WAITING", "whether a head is ready"),
+    _attribute(STATUS, "PREEMPTED", "whether a head is ready"),
     _attribute(REQUEST, "num_tokens", "step budget"),
     _attribute(REQUEST, "has_encoder_inputs", "step budget"),
     _attribute(OUTPUT, "num_scheduled_tokens", "what a step gave to whom"),

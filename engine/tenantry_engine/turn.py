@@ -163,7 +163,9 @@ def arrange(
         context=sum(member.request.num_computed_tokens for member in decodes),
     )
     context = prefills[0].request.num_computed_tokens if prefills else 0
-    chunk = budget.chunk(model, load, context, ceiling)
+    chunk = budget.chunk(
+        model, load, context, replace(ceiling, protecting=_protects(members, head))
+    )
     kept, threshold = _beside(head, prefills, chunk)
     return Turn(
         visible=[member.request for member in (*decodes, *kept)],
@@ -171,6 +173,15 @@ def arrange(
         tokens=max(load.decodes + chunk, 1),
         threshold=threshold,
     )
+
+
+def _protects(members: Sequence[Member], head: Head | None) -> bool:
+    """Whether a decode belongs to a tenant served less than the one whose prompt is next."""
+    prompts = [m.rank for m in members if not translate.decoding(m.request)]
+    following = min([*prompts, *([head.rank] if head else [])], default=None)
+    if following is None:
+        return False
+    return any(m.rank < following for m in members if translate.decoding(m.request))
 
 
 def _beside(head: Head | None, prefills: Sequence[Member], chunk: int) -> tuple[list[Member], int]:

@@ -33,18 +33,21 @@ def test_a_step_keeps_its_ceiling_and_uses_it(ceiling: float) -> None:
     assert time_of(model, tokens + budget.QUANTUM) > ceiling
 
 
+@pytest.mark.parametrize("protecting", [True, False], ids=["protecting", "relaxed"])
 @pytest.mark.parametrize("speed", [0.02, 1.0, 10.0], ids=["gpu", "cpu", "slow cpu"])
-def test_auto_allows_the_same_multiple_of_the_decodes_on_every_engine(speed: float) -> None:
+def test_auto_allows_the_same_multiple_of_the_decodes_on_every_engine(
+    speed: float, protecting: bool
+) -> None:
     model = a_model(0.003 * speed, 1e-4 * speed)
-    tokens = budget.chunk(model, DECODES, 0, Ceiling(None, ENGINE))
-    ratio = time_of(model, tokens) / model.predict(DECODES)
-    assert budget.AUTO_FACTOR * 0.8 <= ratio <= budget.AUTO_FACTOR
+    tokens = budget.chunk(model, DECODES, 0, Ceiling(None, ENGINE, protecting))
+    factor = budget.PROTECTING if protecting else budget.RELAXED
+    assert factor * 0.8 <= time_of(model, tokens) / model.predict(DECODES) <= factor
 
 
 def test_auto_without_decodes_measures_itself_against_one() -> None:
     model = a_model(0.003, 1e-4)
     tokens = budget.chunk(model, Load(), 0, Ceiling(None, ENGINE))
-    limit = budget.AUTO_FACTOR * model.predict(Load(decodes=1))
+    limit = budget.PROTECTING * model.predict(Load(decodes=1))
     assert tokens == budget.FLOOR or model.predict(Load(prefill=tokens, context=tokens)) <= limit
 
 

@@ -1,7 +1,9 @@
 """Fixtures of the engine's tests."""
 
+import importlib
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,3 +15,11 @@ def taken_port() -> Iterator[int]:
         listener.bind(("0.0.0.0", 0))  # noqa: S104 - as the metrics do
         listener.listen()
         yield listener.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def harness() -> Any:
+    """The scheduler's harness, imported by tests that run: it imports vLLM, which takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLLM_CONFIGURE_LOGGING", "0")  # its set-up of loggers would hide records
+        return importlib.import_module("tenantry_engine.tests.harness")

@@ -17,19 +17,28 @@ from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.interface import PauseState
+from vllm.v1.core.sched.request_queue import FCFSRequestQueue
 from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.engine import EngineCoreEventType
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
 from vllm.v1.outputs import ModelRunnerOutput
-from vllm.v1.request import Request
+from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
 from e2e import models, paths
+from tenantry_core.ordering import ORDERINGS
 from tenantry_engine.conductor import Setup
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.fair import FairAsyncScheduler, FairScheduler
 from tenantry_engine.metrics import EngineMetrics
+from tenantry_engine.waiting import Choose, TenantQueue, first
 
 BLOCK = 16
+ABORTED = RequestStatus.FINISHED_ABORTED
+PREEMPTED = EngineCoreEventType.PREEMPTED
+PAUSED = PauseState.PAUSED_ALL
+UNPAUSED = PauseState.UNPAUSED
 
 
 @dataclass(frozen=True)
@@ -135,9 +144,11 @@ class Engine:
     now: float = 100.0
     log: list[Shot] = field(default_factory=list)
     generated: Counter[str] = field(default_factory=Counter)
-    busy: Counter[str] = field(default_factory=Counter)
     finished: dict[str, float] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    tokens_by_request: Counter[str] = field(default_factory=Counter)
+    preempted: int = 0
     _flying: deque[tuple[Any, Any, float]] = field(default_factory=deque)
 
     @property
@@ -149,6 +160,7 @@ class Engine:
         """Requests arrive now."""
         for each in requests:
             each.arrival_time = self.now
+            self.owners[each.request_id] = tenant_of(each)
             self.scheduler.add_request(each)
 
     def step(self) -> Shot:
@@ -157,7 +169,7 @@ class Engine:
         shot = Shot(dict(output.num_scheduled_tokens), self._seconds(output))
         self.log.append(shot)
         self._flying.append((output, self._answer(output), shot.seconds))
-        if len(self._flying) >= self.depth or not shot.tokens:
+        while self._flying and (len(self._flying) >= self.depth or not shot.tokens):
             self._land()
         return shot
 
@@ -181,9 +193,18 @@ class Engine:
         """Nothing happens for so long."""
         self.now += seconds
 
-    def tokens_of(self, output: Any) -> dict[str, int]:
-        """Prefill and decode tokens of a step."""
-        return dict(output.num_scheduled_tokens)
+    def count_preemptions(self, events: Iterable[Any] | None) -> None:
+        """Events of a request, as they come with its output or are left when it is aborted."""
+        self.preempted += sum(event.type == PREEMPTED for event in events or ())
+
+    def values(self, name: str) -> dict[tuple[str, ...], float]:
+        """A counter, gauge or sum of the engine's metrics: values by label, the tenant first."""
+        return {
+            tuple(text for label, text in sample.labels.items() if label != "policy"): sample.value
+            for family in self.conductor.book.metrics.collect()
+            for sample in family.samples
+            if sample.name in (name, f"{name}_total")
+        }
 
     def _seconds(self, output: Any) -> float:
         prefill = decode = 0
@@ -207,20 +228,32 @@ class Engine:
     def _land(self) -> None:
         output, answer, seconds = self._flying.popleft()
         self.now += seconds
-        owners = {name: tenant_of(each) for name, each in self.scheduler.requests.items()}
         outputs = self.scheduler.update_from_output(output, answer)
         for each in (o for client in outputs.values() for o in client.outputs):
-            owner = owners[each.request_id]
-            self.generated[owner] += len(each.new_token_ids)
+            self.generated[self.owners[each.request_id]] += len(each.new_token_ids)
+            self.tokens_by_request[each.request_id] += len(each.new_token_ids)
+            self.count_preemptions(each.events)
             if each.new_token_ids:
                 self.first.setdefault(each.request_id, self.now)
             if each.finish_reason is not None:
                 self.finished[each.request_id] = self.now
 
 
+def tenant_queue(choose: Choose = first, *, by_tenant: bool = True) -> TenantQueue:
+    """Our waiting queue, first come first served inside a lane; a request names its `tenant`."""
+    queue = TenantQueue(lambda each: str(each.tenant), ORDERINGS["FIFO"], choose)
+    queue.split(by_tenant=by_tenant)
+    return queue
+
+
+def vllm_queue() -> Any:
+    """vLLM's own."""
+    return FCFSRequestQueue()
+
+
 def tenant_of(each: Any) -> str:
     """The tenant that a test wrote into its request."""
-    return str(each.sampling_params.extra_args["tenantry"])
+    return str((each.sampling_params.extra_args or {}).get("tenantry"))
 
 
 def ours(
@@ -246,9 +279,14 @@ def stock(size: Size | None = None, *, use_async: bool = False, cost: Cost | Non
     return Engine(scheduler, depth=2 if use_async else 1, cost=cost or Cost())
 
 
-def weighted(**weights: float) -> EngineConfig:
-    """A configuration with these weights."""
-    return EngineConfig(weights=weights, tenants=tuple(weights), hash="test")
+def without_grammar(each: Any) -> None:
+    """A request whose grammar is still being compiled."""
+    each.status = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
+
+
+def grammar_is_ready(each: Any) -> None:
+    """It has been compiled."""
+    each.status = RequestStatus.WAITING
 
 
 def backlog(tenants: Iterable[str], depth: int, prompt: int, output: int) -> Any:
