@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from tenantry_api.choices import Mode
 from tenantry_engine import config as configuration
 from tenantry_engine import reload, tagging
-from tenantry_engine.config import LOGGER_NAME, EngineConfig
+from tenantry_engine.config import LOGGER_NAME, ConfigError, EngineConfig
 from tenantry_engine.door_metrics import DoorMetrics
 from tenantry_engine.exchange import Exchange, Message, Receive, Send
 from tenantry_engine.identity import Outcome, Refusal, identify, refusal
@@ -70,8 +70,7 @@ class Door:
         self._metrics = metrics or _metrics(self._watch)
         self._hinted: set[Outcome] = set()
         if watch is None:
-            tagging.install(door=True)
-            remember_peers()
+            _install()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection's request: ASGI."""
@@ -145,6 +144,15 @@ def remember_peers() -> None:
 
         setattr(noting, PEER, True)
         ProxyHeadersMiddleware.__call__ = noting  # type: ignore[method-assign]
+
+
+def _install() -> None:
+    remember_peers()
+    try:
+        tagging.install(door=True)
+    except ConfigError as error:
+        # Serving goes on: without this seam the engine falls back to vLLM's own scheduler.
+        _LOGGER.error("%s", error)  # noqa: TRY400 - a sentence, the trace says no more
 
 
 @functools.cache

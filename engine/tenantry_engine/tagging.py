@@ -1,14 +1,16 @@
 """Puts the tenant on each request on its way from the API server to the engine.
 
-vLLM's asynchronous front end hands every request, of every endpoint, to `AsyncLLM._add_request`, in
-the context of the HTTP request that it belongs to. There the door's answer is written over whatever
-the client wrote itself: no client chooses its tenant, its priority or its place in the prefix
-cache. Without a door in the process the client's word is taken away.
+vLLM's front end registers every request, of every endpoint and each of the `n` samples of one, with
+`OutputProcessor.add_request` before it sends it to the engine, in the context of the HTTP request
+that it belongs to. There the door's answer is written over whatever the client wrote itself: no
+client chooses its tenant, its priority or its place in the prefix cache. Without a door in the
+process the client's word is taken away.
 """
 
+import functools
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -89,18 +91,20 @@ def install(door: bool) -> None:
 
     Raises ConfigError where this vLLM has no such hand-over.
     """
-    from vllm.v1.engine.async_llm import AsyncLLM  # noqa: PLC0415 - only where it is asked for
+    from vllm.v1.engine.output_processor import (  # noqa: PLC0415 - only where it is asked for
+        OutputProcessor,
+    )
 
-    original = getattr(AsyncLLM, "_add_request", None)
+    original = getattr(OutputProcessor, "add_request", None)
     if original is None:
         raise ConfigError(
-            "this vLLM has no AsyncLLM._add_request, so requests cannot carry their tenant: "
+            "this vLLM has no OutputProcessor.add_request, so requests cannot carry their tenant: "
             "use a version that the documentation names"
         )
     tagger = getattr(original, _MARK, None)
     if tagger is None:
         tagger = Tagger()
-        AsyncLLM._add_request = tagger.wrap(original)  # noqa: SLF001 - the seam
+        OutputProcessor.add_request = tagger.wrap(original)
     tagger.door = tagger.door or door
 
 
@@ -111,18 +115,19 @@ class Tagger:
         self.door = False
         self._warned = False
 
-    def wrap(self, original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The hand-over with the tenant put on; everything else as vLLM has it."""
 
-        async def _add_request(engine: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        @functools.wraps(original)
+        def add_request(processor: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
             known = self.decide(request)
-            answer = await original(engine, request, *args, **kwargs)
+            answer = original(processor, request, *args, **kwargs)
             if known is not None:
-                _collect(engine, request, known)
+                _collect(processor, request, known)
             return answer
 
-        setattr(_add_request, _MARK, self)
-        return _add_request
+        setattr(add_request, _MARK, self)
+        return add_request
 
     def decide(self, request: Any) -> Caller | None:
         """Tag one request; the caller that its times are counted for."""
@@ -147,8 +152,8 @@ def _name_tenant(request: Any, tenant: str) -> None:
         pooling.extra_kwargs = {**(pooling.extra_kwargs or {}), names.EXTRA_ARG: tenant}
 
 
-def _collect(engine: Any, request: Any, known: Caller) -> None:
-    states = getattr(getattr(engine, "output_processor", None), "request_states", {})
+def _collect(processor: Any, request: Any, known: Caller) -> None:
+    states = getattr(processor, "request_states", {})
     times = getattr(states.get(request.request_id), "stats", None)
     if times is not None:
         known.waits.append(times)

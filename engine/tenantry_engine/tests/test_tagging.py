@@ -17,14 +17,11 @@ SALTS = st.none() | st.text(max_size=12)
 
 
 @dataclass
-class Engine:
+class Processor:
     """What the tagger sees of vLLM's front end."""
 
     handed: list[Any] = field(default_factory=list)
-    output_processor: Any = None
-
-    def __post_init__(self) -> None:
-        self.output_processor = SimpleNamespace(request_states={})
+    request_states: dict[str, Any] = field(default_factory=dict)
 
 
 def a_request(extra: dict[str, Any] | None = None, **values: Any) -> Any:
@@ -40,65 +37,65 @@ def a_request(extra: dict[str, Any] | None = None, **values: Any) -> Any:
 
 
 def handing_over(tagger: Tagger) -> Any:
-    async def _add_request(engine: Engine, request: Any, _prompt: str) -> str:
-        engine.handed.append(request)
-        engine.output_processor.request_states[request.request_id] = SimpleNamespace(stats="times")
-        return "queued"
+    def add_request(processor: Processor, request: Any, _prompt: str) -> str:
+        processor.handed.append(request)
+        processor.request_states[request.request_id] = SimpleNamespace(stats="times")
+        return "registered"
 
-    return tagger.wrap(_add_request)
+    return tagger.wrap(add_request)
 
 
-async def handed(request: Any, caller: Caller | None, *, door: bool = True) -> Any:
-    tagger, engine = Tagger(), Engine()
+def handed(request: Any, caller: Caller | None, *, door: bool = True) -> Any:
+    tagger, processor = Tagger(), Processor()
     tagger.door = door
     token = CALLER.set(caller)
     try:
-        assert await handing_over(tagger)(engine, request, "prompt") == "queued"
+        assert handing_over(tagger)(processor, request, "prompt") == "registered"
     finally:
         CALLER.reset(token)
-    return engine.handed[0]
+    return processor.handed[0]
 
 
-async def test_the_doors_answer_replaces_all_that_the_client_wrote() -> None:
+def test_the_doors_answer_replaces_all_that_the_client_wrote() -> None:
     request = a_request({"tenantry": "gold", "own": 1}, cache_salt="s", priority=-5)
     caller = tagging.caller("free", a_config())
-    found = await handed(request, caller)
+    found = handed(request, caller)
     assert found.sampling_params.extra_args == {"tenantry": "free", "own": 1}
     assert (found.cache_salt, found.priority) == ("tenant/free|s", 0)
     assert caller.waits == ["times"]
 
 
-async def test_without_enforcement_only_the_tenant_is_written() -> None:
+def test_without_enforcement_only_the_tenant_is_written() -> None:
     request = a_request(cache_salt="s", priority=-5)
-    found = await handed(request, Caller("free", None, enforce=False))
+    found = handed(request, Caller("free", None, enforce=False))
     assert found.sampling_params.extra_args == {"tenantry": "free"}
     assert (found.cache_salt, found.priority) == ("s", -5)
 
 
-async def test_behind_a_door_what_comes_from_elsewhere_is_default() -> None:
-    found = await handed(a_request({"tenantry": "gold"}), None)
+def test_behind_a_door_what_comes_from_elsewhere_is_default() -> None:
+    found = handed(a_request({"tenantry": "gold"}), None)
     assert found.sampling_params.extra_args == {"tenantry": "default"}
 
 
-async def test_a_pooling_request_carries_its_tenant_too() -> None:
+def test_a_pooling_request_carries_its_tenant_too() -> None:
     request = a_request(sampling_params=None, pooling_params=SimpleNamespace(extra_kwargs=None))
-    found = await handed(request, Caller("gold"))
+    found = handed(request, Caller("gold"))
     assert found.pooling_params.extra_kwargs == {"tenantry": "gold"}
 
 
 @pytest.mark.parametrize("http", [True, False], ids=["over HTTP", "in a program"])
-async def test_without_a_door_only_a_program_names_tenants(
+def test_without_a_door_only_a_program_names_tenants(
     http: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delitem(sys.modules, "uvicorn", raising=False)
     if http:
         monkeypatch.setitem(sys.modules, "uvicorn", ModuleType("uvicorn"))
-    tagger, engine = Tagger(), Engine()
+    tagger, processor = Tagger(), Processor()
     wrapped = handing_over(tagger)
     for _ in range(3):
-        await wrapped(engine, a_request({"tenantry": "gold", "own": 1}), "prompt")
+        wrapped(processor, a_request({"tenantry": "gold", "own": 1}), "prompt")
     expected = {"own": 1} if http else {"tenantry": "gold", "own": 1}
-    assert [request.sampling_params.extra_args for request in engine.handed] == [expected] * 3
+    assert [request.sampling_params.extra_args for request in processor.handed] == [expected] * 3
     assert sum("is not believed" in record.message for record in caplog.records) == int(http)
 
 
