@@ -39,8 +39,10 @@ class Served:
 
 def tenant_of(request: Any) -> str:
     """The tenant that the door wrote into the request; `default` where nobody did."""
-    parameters = request.sampling_params
-    extra = parameters.extra_args if parameters is not None else None
+    if request.sampling_params is not None:
+        extra = request.sampling_params.extra_args
+    else:
+        extra = getattr(request.pooling_params, "extra_kwargs", None)
     tenant = (extra or {}).get(names.EXTRA_ARG)
     return tenant if isinstance(tenant, str) and tenant else names.DEFAULT_TENANT
 

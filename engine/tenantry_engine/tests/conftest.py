@@ -23,3 +23,11 @@ def harness() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CONFIGURE_LOGGING", "0")  # its set-up of loggers would hide records
         return importlib.import_module("tenantry_engine.tests.harness")
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -30,6 +30,8 @@ ENGINE: Final = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "ERROR",
+}
+OURS: Final = {
     "VLLM_SCHEDULER_TENANT_SHARE": "gold=3,silver=1,free=1",
     "TENANTRY_METRICS_PORT": "0",
 }
@@ -50,11 +52,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What a case gave: the hash of all tokens, preemptions, prefix-cache hits in tokens."""
+    """What a case gave: the hash of all tokens, preemptions, prefix-cache hits in tokens, and how
+    many tenants our scheduler told apart.
+    """
 
     digest: str
     preemptions: int
     hits: int
+    tenants: int
 
 
 PROMPTS: Final = ("independent", "shared")
@@ -137,8 +142,13 @@ def run_here(case: Case) -> Result:
     tokens = [list(output.outputs[0].token_ids) for output in outputs]
     digest = hashlib.sha256(json.dumps(tokens).encode()).hexdigest()[:12]
     values = {m.name: m.value for m in llm.get_metrics() if hasattr(m, "value")}
-    preemptions = int(values["vllm:num_preemptions"])
-    return Result(digest, preemptions, int(values["vllm:prefix_cache_hits"]))
+    conductor = getattr(llm.llm_engine.engine_core.engine_core.scheduler, "conductor", None)
+    return Result(
+        digest,
+        preemptions=int(values["vllm:num_preemptions"]),
+        hits=int(values["vllm:prefix_cache_hits"]),
+        tenants=len(conductor.book.presence.seen) if conductor else 0,
+    )
 
 
 def run(case: Case) -> Result:
@@ -148,7 +158,12 @@ def run(case: Case) -> Result:
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     done = subprocess.run(  # noqa: S603 - ourselves
         [sys.executable, "-m", "tenantry_engine.tests.oracle", "--case", text],
-        env={**os.environ, **ENGINE, "PYTHONPATH": path},
+        env={
+            **os.environ,
+            **ENGINE,
+            **(OURS if case.scheduler == PLUGIN else {}),
+            "PYTHONPATH": path,
+        },
         cwd=root,
         capture_output=True,
         text=True,
@@ -169,6 +184,8 @@ def findings(results: dict[str, Result], prompts: str) -> Iterator[str]:
     for name in (f"tenantry, {prompts}", f"tenantry, 120 blocks, {prompts}"):
         if results[name].digest != stock.digest:
             yield f"{name}: other tokens than stock"
+        if results[name].tenants != len(TENANTS):
+            yield f"{name}: tenants were not told apart, so nothing was shown"
     if not tight.preemptions:
         yield f"tenantry, 120 blocks, {prompts}: nothing was preempted, so nothing was shown"
     if prompts == "shared" and not all(
