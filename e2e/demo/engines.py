@@ -25,7 +25,7 @@ IMAGE = "ghcr.io/tenantry/engine:local"
 
 LOOPBACK = "127.0.0.1"
 HEALTHY_SECONDS = 240.0
-STOP_SECONDS = 15.0
+STOP_SECONDS = 5.0
 SHOWN_EVERY = 10.0
 LOG_BYTES = 1500
 
@@ -52,12 +52,15 @@ class Engine:
             code = self.process.returncode
             raise Problem(f"an engine ended with {code}; the end of {self.log}:\n{tail}")
 
-    def stop(self) -> None:
-        """End the server and whatever it has started."""
+    def ask_to_stop(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(STOP_SECONDS)
+
+    def stop(self) -> None:
+        """End the server and whatever it has started, with some patience."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(STOP_SECONDS)
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
@@ -122,6 +125,8 @@ def place(folder: Path, progress: Progress) -> Iterator[EnginePlace]:
         yield EnginePlace(engines)
     finally:
         with progress.step("stop both engines"):
+            for engine in engines.values():
+                engine.ask_to_stop()
             for engine in engines.values():
                 engine.stop()
 
