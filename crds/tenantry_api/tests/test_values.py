@@ -70,3 +70,8 @@ def test_auto_is_a_budget_without_a_number() -> None:
 )
 def test_a_field_has_one_name_in_documents(name: str, expected: str) -> None:
     assert values.camel(name) == expected
+
+
+def test_code_may_pass_the_values_themselves() -> None:
+    assert values.quantity(Decimal("0.5")) == Decimal("0.5")
+    assert values.duration(timedelta(seconds=90)) == timedelta(seconds=90)
