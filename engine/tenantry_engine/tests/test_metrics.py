@@ -1,11 +1,14 @@
+import re
 import urllib.request
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from tenantry_engine.config import ConfigError, EngineConfig
+from tenantry_engine.door_metrics import DoorMetrics
 from tenantry_engine.labels import Labels, buckets
 from tenantry_engine.metrics import COUNTERS, GAUGES, EngineMetrics, Histogram
 from tenantry_engine.tests.policies import a_config
@@ -199,3 +202,26 @@ def test_neighbouring_buckets_differ_by_a_third() -> None:
     ratios = [high / low for low, high in pairwise(bounds)]
     assert min(ratios) > 1.32
     assert max(ratios) < 1.35
+
+
+def test_the_reference_lists_every_metric_with_its_type_and_labels() -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+    rows = [row.split("|") for row in page.read_text().splitlines() if row.startswith("| `")]
+    documented = {
+        (name, kind.strip(), frozenset(labels.replace(" ", "").split(",")))
+        for _, names, kind, labels, *_ in rows
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    registry = CollectorRegistry()
+    board = Board(a_config())
+    board.metrics.jain(1.0)
+    DoorMetrics(a_config(), registry)
+    shown = {
+        (
+            f"{family.name}_total" if family.type == "counter" else family.name,
+            family.type,
+            frozenset(family.samples[0].labels) - {"le"},
+        )
+        for family in (*board.registry.collect(), *registry.collect())
+    }
+    assert shown == documented
