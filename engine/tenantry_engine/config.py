@@ -26,6 +26,8 @@ LOOPBACK: Final[tuple[Network, ...]] = (
 )
 # What the operator does with a policy. An engine that somebody started by hand cannot.
 CLUSTER_FIELDS: Final = ("model", "engine", "gpu", "priorityClassName", "weight")
+# vLLM's list of the plugins that it may call; unset means all.
+PLUGINS: Final = "VLLM_PLUGINS"
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _PORTS: Final = range(65536)
@@ -75,6 +77,7 @@ class EngineConfig:
 
 def load(environ: Mapping[str, str], read: Callable[[str], str]) -> EngineConfig:
     """The configuration of this process; `read` takes a path. Raises ConfigError."""
+    _plugin_is_called(environ)
     path, share = environ.get(names.ENV_POLICY), environ.get(names.ENV_SHARE)
     if path:
         return _from_file(path, environ, read)
@@ -101,6 +104,15 @@ def metrics_port(environ: Mapping[str, str]) -> int:
             "or 0 for no metrics of the engine process"
         )
     return int(text)
+
+
+def _plugin_is_called(environ: Mapping[str, str]) -> None:
+    allowed = environ.get(PLUGINS)
+    if allowed is not None and "tenantry" not in allowed.split(","):
+        raise ConfigError(
+            f"{PLUGINS}={allowed!r} leaves out the plugin `tenantry`, which keeps clients from "
+            "naming their own tenant: add it"
+        )
 
 
 def _from_file(path: str, environ: Mapping[str, str], read: Callable[[str], str]) -> EngineConfig:

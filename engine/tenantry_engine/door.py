@@ -85,7 +85,7 @@ class Door:
             if counted:
                 await self._counted(scope, receive, send, outcome, caller)
             else:
-                await self._app(_without_priority(scope), receive, send)
+                await self._app(_passed_on(scope, caller), receive, send)
         finally:
             CALLER.reset(token)
 
@@ -101,7 +101,7 @@ class Door:
         exchange = Exchange(receive, send, self._metrics.of(caller.tenant), self._clock)
         cancelled = False
         try:
-            await self._app(_without_priority(scope), exchange.receive, exchange.send)
+            await self._app(_passed_on(scope, caller), exchange.receive, exchange.send)
         except asyncio.CancelledError:
             cancelled = True
             raise
@@ -177,9 +177,9 @@ def _path(scope: Scope) -> str:
     return path.removeprefix(root) if root else path
 
 
-def _without_priority(scope: Scope) -> Scope:
+def _passed_on(scope: Scope, caller: tagging.Caller) -> Scope:
     headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
-    if all(name != PRIORITY_HEADER for name, _ in headers):
+    if not caller.enforce or all(name != PRIORITY_HEADER for name, _ in headers):
         return scope
     return {**scope, "headers": [pair for pair in headers if pair[0] != PRIORITY_HEADER]}
 

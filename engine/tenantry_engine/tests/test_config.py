@@ -185,6 +185,13 @@ def test_without_policy_and_share_everybody_is_default() -> None:
     assert any("TENANTRY_TRUSTED_PEERS" in notice for notice in found.notices)
 
 
+@pytest.mark.parametrize("allowed", ["", "other", "tenantry_x"])
+def test_a_vllm_that_may_not_call_the_plugin_is_refused(allowed: str) -> None:
+    with pytest.raises(ConfigError, match="VLLM_PLUGINS"):
+        of_share("gold=1", VLLM_PLUGINS=allowed)
+    assert of_share("gold=1", VLLM_PLUGINS="other,tenantry").weights["gold"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("environ", "port"),
     [({}, 8001), ({"TENANTRY_METRICS_PORT": "9000"}, 9000), ({"TENANTRY_METRICS_PORT": "0"}, 0)],

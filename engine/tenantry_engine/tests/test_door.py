@@ -268,8 +268,9 @@ async def test_a_changed_policy_reaches_the_next_request() -> None:
 async def test_observe_leaves_priority_and_cache_as_the_client_asks() -> None:
     seen: list[Any] = []
     bench = Bench(asgi.noting(seen), a_config(mode=Mode.OBSERVE))
-    await bench.call(request())
+    await bench.call(request(x_vllm_priority="3"))
     assert seen[0][0] == Caller("gold", None, enforce=False)
+    assert seen[0][1][b"x-vllm-priority"] == b"3"
 
 
 async def test_with_mode_off_nothing_is_identified_or_counted() -> None:

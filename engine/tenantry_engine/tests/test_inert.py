@@ -10,7 +10,7 @@ import pytest
 
 from e2e import models, paths
 from tenantry_api import names
-from tenantry_engine.tests.server import ENVIRONMENT
+from tenantry_engine.tests.server import ENVIRONMENT, vllm_serve
 
 pytestmark = pytest.mark.engine
 
@@ -56,3 +56,31 @@ def test_a_vllm_that_does_not_ask_for_it_has_nothing_of_ours(tmp_path: Path) -> 
         "scheduler": "vllm.v1.core.sched.scheduler.Scheduler",
         "wrapped": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "sentence"),
+    [
+        ({names.ENV_SHARE: "gold=3,free=0"}, 2, "item 'free=0'"),
+        ({names.ENV_METRICS_PORT: "{port}"}, 3, "is in use"),
+    ],
+    ids=["bad share", "port in use"],
+)
+def test_bad_input_ends_vllm_serve_before_it_loads_a_model(
+    given: dict[str, str], status: int, sentence: str, taken_port: int
+) -> None:
+    extra = {name: value.format(port=taken_port) for name, value in given.items()}
+    ours = ("--scheduler-cls", names.SCHEDULER_CLASS, "--middleware", names.MIDDLEWARE)
+    model = models.make("tiny", paths.cache() / "models" / "tiny")
+    ended = subprocess.run(  # noqa: S603 - our own environment
+        [*vllm_serve(), str(model), *ours],
+        env={**os.environ, **ENVIRONMENT, **extra},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert ended.returncode == status, ended.stderr
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("tenantry:")]
+    assert sentence in line
+    assert "Traceback" not in ended.stderr
