@@ -14,7 +14,7 @@ INSTALL_SECONDS = 120
 
 def is_installed(cluster: Cluster) -> bool:
     """Whether the release is there already, as it may be in a cluster of somebody else's."""
-    listed = cluster.helm("list", "--namespace", NAMESPACE, "--all", "--output", "json")
+    listed = cluster.helm("list", "--namespace", NAMESPACE, "--output", "json")
     return any(entry["name"] == RELEASE for entry in json.loads(listed))
 
 

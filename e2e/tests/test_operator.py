@@ -19,7 +19,8 @@ from e2e.release import NAMESPACE as SYSTEM
 pytestmark = pytest.mark.cluster
 
 STAND_IN = """
-import hashlib, http.server, os, threading
+import hashlib, http.server, os, signal, threading
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 reason = ["Enforce"]
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
