@@ -23,6 +23,7 @@ RIGHTS = {
         "configmaps": "get list watch create patch",
         "deployments": "get list watch create patch",
         "events": "create",
+        "namespaces": "get",
         "pods": "list watch patch",
         "services": "get list watch create patch",
         "tenantservingpolicies": "get list watch",

@@ -89,7 +89,9 @@ class Cluster:
             except config.ConfigException as error:
                 message = f"no service account and no kubeconfig: {error}"
                 raise ApiError(0, "NoCredentials", message) from error
-        return cls(ApiClient())
+        api = ApiClient()
+        api.user_agent = names.FIELD_MANAGER
+        return cls(api)
 
     async def __aenter__(self) -> Self:
         return self
@@ -116,6 +118,16 @@ class Cluster:
                 return False
             raise
         return any(item["name"] == names.PLURAL for item in found.get("resources", []))
+
+    async def namespace_ends(self, name: str) -> bool:
+        """Whether the namespace is being deleted or gone: nothing can be made in it any more."""
+        try:
+            found = await self._call("GET", f"/api/v1/namespaces/{quote(name)}")
+        except ApiError as error:
+            if error.status == 404:
+                return True
+            raise
+        return "deletionTimestamp" in found["metadata"]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """The object, or None where there is none."""

@@ -48,7 +48,7 @@ def read(text: str) -> Engine:
 
 @dataclass
 class _Seen:
-    engine: Engine
+    engine: Engine | None  # None: has not answered yet, and is not overdue
     at: float
 
 
@@ -65,8 +65,8 @@ class Engines:
     def watch(self, key: Key, addresses: Mapping[str, str]) -> None:
         """From now on read these pods of the policy: pod uid -> address."""
         self._pods[key] = dict(addresses)
-        seen = self._seen.get(key, {})
-        self._seen[key] = {uid: value for uid, value in seen.items() if uid in addresses}
+        seen, now = self._seen.get(key, {}), self.clock()
+        self._seen[key] = {uid: seen.get(uid) or _Seen(None, now) for uid in addresses}
 
     def forget(self, key: Key) -> None:
         """The policy is gone."""
@@ -74,8 +74,9 @@ class Engines:
         self._seen.pop(key, None)
 
     def of(self, key: Key) -> dict[str, Engine]:
-        """The engines of a policy by pod uid; a pod that never answered is absent."""
-        return {uid: seen.engine for uid, seen in self._seen.get(key, {}).items()}
+        """The engines of a policy by pod uid; one that was only just asked first is absent."""
+        found = self._seen.get(key, {})
+        return {uid: seen.engine for uid, seen in found.items() if seen.engine is not None}
 
     async def scrape(self) -> set[Key]:
         """Read every pod once. Returns the policies of which something changed."""
@@ -92,14 +93,12 @@ class Engines:
     def _note(self, key: Key, uid: str, engine: Engine | None, now: float) -> bool:
         if uid not in self._pods.get(key, {}):
             return False  # gone while it was being read
-        old = self._seen[key].get(uid)
-        if engine is None:
-            if old is None or now - old.at <= STALE_SECONDS or old.engine == Engine():
-                return False
-            self._seen[key][uid] = _Seen(Engine(), old.at)
-            return True
-        self._seen[key][uid] = _Seen(engine, now)
-        return old is None or old.engine != engine
+        old = self._seen[key][uid]
+        if engine is None and now - old.at <= STALE_SECONDS:
+            return False
+        at = old.at if engine is None else now
+        self._seen[key][uid] = _Seen(engine or Engine(), at)
+        return self._seen[key][uid].engine != old.engine
 
     async def _fetch(self, limit: asyncio.Semaphore, address: str) -> Engine | None:
         host = f"[{address}]" if ":" in address else address

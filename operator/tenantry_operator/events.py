@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tenantry_api import names
-from tenantry_api.conditions import ConditionType
+from tenantry_api.conditions import ConditionType, Reason
 from tenantry_operator.status import condition
 
 MESSAGE_LIMIT = 1024
+# Not ready yet, and nobody has to do anything about it.
+UNDER_WAY = frozenset({Reason.PROGRESSING, Reason.PENDING})
 
 
 def ready_changed(
@@ -33,7 +35,7 @@ def ready_changed(
             "namespace": meta["namespace"],
             "uid": meta["uid"],
         },
-        "type": "Normal" if state[0] == "True" or state[1] == "Progressing" else "Warning",
+        "type": "Normal" if state[0] == "True" or state[1] in UNDER_WAY else "Warning",
         "reason": state[1],
         "message": message[:MESSAGE_LIMIT],
         "firstTimestamp": now,

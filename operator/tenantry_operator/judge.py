@@ -85,6 +85,8 @@ def engine_active(facts: Facts) -> Verdict:
         none = facts.rollout.wanted == 0
         reason = Reason.NO_REPLICAS if none else Reason.PENDING
         return Verdict(State.UNKNOWN, reason, "No engine answers yet.")
+    if any(pod.uid not in facts.engines for pod in ready):
+        return Verdict(State.UNKNOWN, Reason.PENDING, "An engine has not been asked yet.")
     silent = [pod for pod in ready if _engine(facts, pod).active is None]
     if silent:
         text = f"pod {silent[0].name} does not answer on its metrics port: see its log."

@@ -51,8 +51,8 @@ class Reconciler:
 
     async def reconcile(self, key: Key) -> Outcome:
         """Make the cluster what the policy says. Raises `ApiError` when the API fails under way."""
-        body = await self.cluster.get(POLICY, key.namespace, key.name)
-        if body is None or body["metadata"].get("deletionTimestamp"):
+        body = await self._living(key)
+        if body is None:
             self.engines.forget(key)  # the garbage collector takes the children
             return Outcome("ok")
         before = status.Before(body.get("status", {}), body["metadata"]["generation"], self._now())
@@ -65,6 +65,13 @@ class Reconciler:
         policy_hash = document.policy_hash(document.canonical(policy))
         told = await self._tell(body, status.observed(facts, policy_hash, before))
         return _outcome(facts, told)
+
+    async def _living(self, key: Key) -> Manifest | None:
+        """The policy, unless it or its namespace is gone or being deleted."""
+        body = await self.cluster.get(POLICY, key.namespace, key.name)
+        if body is None or "deletionTimestamp" in body["metadata"]:
+            return None
+        return None if await self.cluster.namespace_ends(key.namespace) else body
 
     async def _carry_out(self, key: Key, body: Manifest, policy: TenantServingPolicy) -> Facts:
         obstacle, deployment = await self._apply_all(body, policy)

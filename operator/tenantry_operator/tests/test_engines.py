@@ -88,10 +88,15 @@ async def test_a_short_silence_is_forgiven_and_a_long_one_is_not(
     assert await engines.scrape() == set()
 
 
-async def test_a_garbled_page_is_silence(engines: Engines, stub: Stub) -> None:
+async def test_an_engine_that_never_answers_is_known_to_be_silent_after_a_while(
+    engines: Engines, stub: Stub
+) -> None:
     stub.page = 'tenantry_engine_active{policy="chat 1\n'
     assert await engines.scrape() == set()
     assert engines.of(KEY) == {}
+    stub.now = STALE_SECONDS + 1
+    assert await engines.scrape() == {KEY}
+    assert engines.of(KEY) == {"pod-1": Engine()}
 
 
 async def test_a_pod_or_a_policy_that_is_gone_is_forgotten(engines: Engines) -> None:

@@ -51,7 +51,7 @@ T, F, U = State.TRUE, State.FALSE, State.UNKNOWN
         ),
         pytest.param(facts(_engines(False, "New")), F, Reason.ERROR, id="a reason of its own"),
         pytest.param(facts(_engines(None, "Unreachable")), U, Reason.UNREACHABLE, id="silent"),
-        pytest.param(facts({}), U, Reason.UNREACHABLE, id="ready and never heard of"),
+        pytest.param(facts({}), U, Reason.PENDING, id="ready and not asked yet"),
         pytest.param(facts(pods=(), rollout=PENDING), U, Reason.PENDING, id="no pod yet"),
         pytest.param(
             facts(pods=(), rollout=Rollout(seen=True)), U, Reason.NO_REPLICAS, id="no replicas"
@@ -100,7 +100,10 @@ def test_shares_feasible(found: Facts, state: State, reason: Reason) -> None:
         pytest.param(
             facts(_engines(False, "SeamMissing")), F, Reason.SEAM_MISSING, id="fallen back"
         ),
-        pytest.param(facts({}), F, Reason.UNREACHABLE, id="engine never heard of"),
+        pytest.param(facts({}), F, Reason.PENDING, id="engine not asked yet"),
+        pytest.param(
+            facts(_engines(None, "Unreachable")), F, Reason.UNREACHABLE, id="engine silent"
+        ),
         pytest.param(
             facts({}, scheduling={"mode": "Off"}), T, Reason.READY, id="Off needs no plugin"
         ),

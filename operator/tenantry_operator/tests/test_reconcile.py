@@ -18,13 +18,16 @@ from tenantry_operator.tests.builders import a_body, a_pod_manifest
 from tenantry_operator.workqueue import Key
 
 KEY = Key("llm", "chat")
+NAMESPACE_PATH = "/api/v1/namespaces/llm"
 POLICY_PATH = POLICY.path("llm", "chat")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
 def api() -> Api:
-    return Api()
+    found = Api()
+    found.put(NAMESPACE_PATH, {"metadata": {"name": "llm"}})
+    return found
 
 
 @pytest.fixture
@@ -131,9 +134,12 @@ async def test_what_the_api_server_refuses_is_told(api: Api, reconciler: Reconci
     assert _conditions(api)["Stalled"] == ("True", "Refused")
 
 
-async def test_the_children_of_a_policy_that_is_gone_are_left_to_the_collector(
+async def test_where_the_policy_or_its_namespace_goes_nothing_is_written(
     api: Api, reconciler: Reconciler
 ) -> None:
+    assert await reconciler.reconcile(KEY) == Outcome("ok")
+    api.put(POLICY_PATH, a_body())
+    api.put(NAMESPACE_PATH, {"metadata": {"name": "llm", "deletionTimestamp": "now"}})
     assert await reconciler.reconcile(KEY) == Outcome("ok")
     leaving = a_body()
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
