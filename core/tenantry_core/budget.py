@@ -40,14 +40,11 @@ def chunk(model: StepModel, decodes: Load, context: int, ceiling: Ceiling) -> in
     """
     room = max(ceiling.tokens - decodes.tokens, 0)
     limit = _seconds(model, decodes, ceiling)
-    low, high = FLOOR // QUANTUM, max(room // QUANTUM, FLOOR // QUANTUM)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _time(model, decodes, middle * QUANTUM, context) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return min(low * QUANTUM, room)
+    empty = _time(model, decodes, 0, context)
+    # The model is linear in the prompt's tokens, so one quantum tells the price of all.
+    price = _time(model, decodes, QUANTUM, context) - empty
+    quanta = int((limit - empty) / price) if price > 0 else room
+    return min(max(quanta * QUANTUM, FLOOR), room)
 
 
 def _seconds(model: StepModel, decodes: Load, ceiling: Ceiling) -> float:

@@ -47,6 +47,9 @@ OUTLIER: Final = 4.0
 """A step that took this many times its prediction (a pause, a compilation) counts as this many."""
 TRUSTED: Final = 16
 """Steps after which outliers are cut: until then the prior may be what is wrong."""
+LEARNING: Final = 64
+INTERVAL: Final = 8
+"""The fit is made anew after each of the first steps, then after every eighth."""
 SMALLEST: Final = 1e-6
 
 
@@ -76,7 +79,8 @@ class StepModel:
             for j, y in enumerate(figures):
                 row[j] = FADE * row[j] + x * y
             self._products[i] = FADE * self._products[i] + x * seconds
-        self._fit()
+        if self._steps <= LEARNING or not self._steps % INTERVAL:
+            self._fit()
 
     def divide(self, seconds: float, loads: Mapping[Payer, Load]) -> dict[Payer, float]:
         """Divide a step's seconds among its payers; the parts add up to `seconds`.

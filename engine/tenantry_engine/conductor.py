@@ -200,15 +200,17 @@ class Conductor:
 
     def _members(self) -> list[Member]:
         scheduler = self._scheduler
-        rank, tenant, block = self.book.ledger.rank, self.reader.tenant, scheduler.block_size
+        tenant, block = self.reader.tenant, scheduler.block_size
+        owners = [tenant(request) for request in scheduler.running]
+        ranks = {owner: self.book.ledger.rank(owner) for owner in set(owners)}
         return [
             Member(
                 request,
-                rank(tenant(request)),
+                ranks[owner],
                 -(-request.num_computed_tokens // block),
                 scheduler.can_go_back(request),
             )
-            for request in scheduler.running
+            for request, owner in zip(scheduler.running, owners, strict=True)
         ]
 
     def _holdings(self) -> list[Holding]:

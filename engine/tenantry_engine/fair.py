@@ -23,6 +23,10 @@ from tenantry_engine.conductor import Conductor, Setup
 class FairScheduler(Scheduler):
     """vLLM's scheduler with a conductor."""
 
+    max_num_scheduled_tokens: int
+    max_num_active_reqs: int
+    adaptive_long_prefill_threshold: bool
+
     def __init__(self, *, setup: Setup, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.conductor = Conductor(self, setup)

@@ -10,8 +10,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import vllm
 from prometheus_client import CollectorRegistry
@@ -20,10 +20,12 @@ from tenantry_api import names
 from tenantry_api.choices import Mode
 from tenantry_engine import config as configuration
 from tenantry_engine import reload, seams
-from tenantry_engine.conductor import Conductor, Setup
 from tenantry_engine.config import ConfigError, EngineConfig
 from tenantry_engine.metrics import EngineMetrics, own_version
 from tenantry_engine.reload import PolicyWatch
+
+if TYPE_CHECKING:  # imports what a vLLM without a seam may not have
+    from tenantry_engine.conductor import Conductor
 
 log = logging.getLogger(configuration.LOGGER_NAME)
 
@@ -46,8 +48,7 @@ def TenantryScheduler(*, vllm_config: Any, **kwargs: Any) -> Any:  # noqa: N802 
         scheduler = _stock(is_async)(vllm_config=vllm_config, **kwargs)
     else:
         _refuse_priority(vllm_config)
-        setup = Setup(config, metrics)
-        scheduler = _ours(is_async)(setup=setup, vllm_config=vllm_config, **kwargs)
+        scheduler = _ours(is_async, config, metrics, {"vllm_config": vllm_config, **kwargs})
     follower = Follower(metrics, None if lacking else scheduler.conductor)
     follower.take(config)
     metrics.serve(configuration.metrics_port(environ))
@@ -59,7 +60,7 @@ def TenantryScheduler(*, vllm_config: Any, **kwargs: Any) -> Any:  # noqa: N802 
 class Follower:
     """Brings a changed policy to the metrics and to the scheduler, also while no step runs."""
 
-    def __init__(self, metrics: EngineMetrics, conductor: Conductor | None) -> None:
+    def __init__(self, metrics: EngineMetrics, conductor: "Conductor | None") -> None:
         self._metrics = metrics
         self._conductor = conductor
 
@@ -104,11 +105,14 @@ def _refuse_priority(vllm_config: Any) -> None:
         )
 
 
-def _ours(is_async: bool) -> Any:
-    # Only now: this module needs every seam.
-    from tenantry_engine import fair  # noqa: PLC0415
+def _ours(
+    is_async: bool, config: EngineConfig, metrics: EngineMetrics, arguments: Mapping[str, Any]
+) -> Any:
+    # Only now: these modules need every seam.
+    from tenantry_engine import conductor, fair  # noqa: PLC0415
 
-    return fair.FairAsyncScheduler if is_async else fair.FairScheduler
+    cls = fair.FairAsyncScheduler if is_async else fair.FairScheduler
+    return cls(setup=conductor.Setup(config, metrics), **arguments)
 
 
 def _stock(is_async: bool) -> Any:

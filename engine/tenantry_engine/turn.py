@@ -72,6 +72,8 @@ def overflow(turn: Turn, members: Sequence[Member], room: Room) -> list[Member]:
     The most served tenant's latest goes first. vLLM would take the last of its list, which is
     ordered by who gets budget and may be the least served tenant's.
     """
+    if room.free_blocks > len(turn.visible) + turn.tokens // room.block:
+        return []  # no step can take more
     growth = _growth(turn, room.block)
     staying = list(members)
     victims: list[Member] = []

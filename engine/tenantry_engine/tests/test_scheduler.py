@@ -176,7 +176,7 @@ def noisy_neighbour(harness: Any, engine: Any) -> dict[str, float]:
     """P99 of the quiet tenant, seconds; tokens of both."""
     noisy = harness.backlog(["noisy"], 32, 512, 48)
     rng = random.Random(1)  # noqa: S311 - a load
-    arrivals = {}
+    arrivals: dict[str, float] = {}
     engine.add(harness.request("quiet-warm", 30, 2, tenant="quiet"))
     engine.run(2.0, noisy)
     begin, steps = engine.now, len(engine.log)
