@@ -94,6 +94,13 @@ def test_every_seam_says_where_it_was_seen_and_what_for() -> None:
     assert len({seam.path for seam in seams.SEAMS}) == len(seams.SEAMS)
 
 
+def test_the_reference_lists_every_seam() -> None:
+    text = (paths.checkout() / "docs" / "reference" / "engine.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `vllm.")]
+    for seam in seams.SEAMS:
+        assert any(f"`{seam.owner}`" in row and f"`{seam.name}`" in row for row in rows), seam.path
+
+
 @pytest.mark.engine
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("harness")
