@@ -77,6 +77,5 @@ def need_room(folder: Path, megabytes: int, what: str) -> None:
     free = shutil.disk_usage(folder).free // 1_000_000
     if free < megabytes:
         raise Problem(
-            f"{what} needs {megabytes} MB and {free} MB are free in {folder}; make room, "
-            "or name another folder by TENANTRY_CACHE"
+            f"{what} needs {megabytes} MB and {free} MB are free in {folder}; make room there"
         )

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from e2e import fetch, paths, tools
-from e2e.cluster import api, layout, namespaces, pods, sandbox
+from e2e.cluster import api, namespaces, pods, sandbox
 from e2e.cluster.layout import Layout
 from e2e.cluster.nodes import NodeSpec, write_nodes
 from e2e.cluster.sandbox import Identity, Say, Starting
@@ -109,10 +109,9 @@ class Cluster:
         """Raise the reason as a `Problem` when the cluster has stopped by itself."""
         if self._files is None or self._identity is None or self._identity.alive:
             return
-        outcome = layout.read_outcome(self._files.outcome)
-        if outcome.state == "failed":
-            raise Problem(outcome.message)
-        raise Problem(f"the local cluster in {self._files.run_dir} has been stopped")
+        if not self._files.state.exists():
+            raise Problem(f"the local cluster in {self._files.run_dir} has been stopped")
+        raise Problem(sandbox.obituary(self._files))
 
     def detach(self) -> None:
         """Let the cluster outlive this process."""

@@ -122,13 +122,7 @@ def _explain_death(files: Layout) -> None:
     """Raise why a cluster that nobody stopped is not up any more."""
     if sandbox.read_identity(files) is None:
         return
-    outcome = layout.read_outcome(files.outcome)
-    if outcome.state == "failed":
-        raise Problem(f"{outcome.message} (`python -m e2e.cluster up` starts it anew)")
-    raise Problem(
-        "the cluster was killed, or the machine has been restarted since; "
-        "`python -m e2e.cluster up` starts it anew"
-    )
+    raise Problem(f"{sandbox.obituary(files)} (`python -m e2e.cluster up` starts it anew)")
 
 
 def _parser() -> argparse.ArgumentParser:

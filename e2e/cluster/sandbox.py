@@ -23,6 +23,7 @@ from e2e.problem import Problem, sentence
 POLL_SECONDS = 0.03
 START_SECONDS = 240.0
 ROOM_MB = 1_000
+FULL_BYTES = 1_000_000
 
 Say = Callable[[str], None]
 
@@ -107,9 +108,7 @@ class Starting:
                 said = outcome.message
                 self._say(f"  {time.monotonic() - begun:5.1f} s  {said}")
             if self.outer is None or self.outer.poll() is not None:
-                outcome = layout.read_outcome(self._files.outcome)
-                why = outcome.message if outcome.state == "failed" else self._files.tail("sandbox")
-                raise Problem(f"the sandbox ended while it was starting: {why}")
+                raise Problem(f"the sandbox ended while it was starting: {obituary(self._files)}")
             time.sleep(POLL_SECONDS)
         raise Problem(
             f"the local cluster was not ready after {START_SECONDS:.0f} s (waiting for {said}); "
@@ -144,6 +143,18 @@ class Starting:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
+
+
+def obituary(files: Layout) -> str:
+    """Why a sandbox that nobody stopped is no more."""
+    outcome = layout.read_outcome(files.outcome)
+    if outcome.state == "failed":
+        return outcome.message
+    if shutil.disk_usage(files.run_dir).free < FULL_BYTES:
+        return f"the disk of {files.run_dir} is full, so the local cluster has stopped; make room"
+    if outcome.state == "starting":
+        return f"it did not get beyond {outcome.message}; {files.tail('sandbox')}"
+    return "the local cluster was killed, or the machine has been restarted since"
 
 
 def end(identity: Identity) -> None:

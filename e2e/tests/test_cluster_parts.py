@@ -22,6 +22,7 @@ from e2e.cluster import (
     pods,
     processes,
     proxy,
+    sandbox,
     settings,
 )
 from e2e.cluster.layout import Layout, Outcome, Plan
@@ -301,6 +302,31 @@ def test_the_end_of_a_log_fits_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "etcd.log").write_text("old\n" * 50_000 + "x" * 1000 + "\nlast\n")
     assert Layout(tmp_path).tail("etcd") == "x" * layout.LINE_WIDTH + "... | last"
     assert Layout(tmp_path).tail("agent") == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "sentence"),
+    [
+        pytest.param(Outcome("failed", "etcd is gone"), "etcd is gone", id="said"),
+        pytest.param(Outcome("ready", ""), "the local cluster was killed, or", id="not said"),
+        pytest.param(Outcome("starting", "etcd"), "it did not get beyond etcd; ", id="early"),
+    ],
+)
+def test_why_a_cluster_is_gone_is_one_sentence(
+    tmp_path: Path, outcome: Outcome, sentence: str
+) -> None:
+    files = Layout(tmp_path)
+    layout.write(files.outcome, outcome)
+    assert sandbox.obituary(files).startswith(sentence)
+
+
+def test_a_full_disk_is_why_a_cluster_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Layout(tmp_path)
+    layout.write(files.outcome, Outcome("ready", ""))
+    monkeypatch.setattr(sandbox, "FULL_BYTES", 10**18)
+    assert "is full, so the local cluster has stopped" in sandbox.obituary(files)
 
 
 def test_a_process_is_told_apart_from_a_later_one_with_its_id() -> None:
