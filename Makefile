@@ -12,7 +12,7 @@ NODES ?= 2
 GPUS ?= 4
 
 .PHONY: help setup demo demo-engine test check lint types arch unit format crds pins \
-        cluster-up cluster-down cluster-status wheel e2e bench clean
+        cluster-up cluster-down cluster-status wheel e2e bench oracle clean
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
@@ -76,6 +76,9 @@ e2e: setup ## the cluster suite on the cluster that KUBECONFIG names, or on the 
 
 bench: setup ## the noisy-neighbour load on the real CPU engine, on its own
 	@$(BIN)/python -m e2e.demo --engine-only
+
+oracle: setup ## greedy tokens of the real engine with our scheduler, without it, and with a control
+	@$(BIN)/python -m tenantry_engine.tests.oracle
 
 clean: ## remove what the targets above made in the checkout
 	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
