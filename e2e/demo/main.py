@@ -71,7 +71,7 @@ def passes(one: Callable[[int], Pass], progress: Progress) -> tuple[Pass, Judgem
     for seed in SEEDS[1:]:
         if judgement.verdict is not Verdict.BUSY:
             break
-        progress.say(f"{show.verdict_line(judgement)}; the arms are repeated once")
+        progress.say(f"the machine is too busy: {show.busy(judgement)}; the arms are repeated once")
         measured = one(seed)
         judgement = judge(measured)
     return measured, judgement

@@ -50,10 +50,14 @@ def _value(gate: Gate) -> str:
     return f"{gate.value:.3g} ({gate.op} {gate.bound:.3g} {gate.unit})"
 
 
+def busy(judgement: Judgement) -> str:
+    """Which preconditions do not hold."""
+    return ", ".join(f"{g.text} is {_value(g)}" for g in judgement.preconditions if not g.reached)
+
+
 def verdict_line(judgement: Judgement) -> str:
     if judgement.verdict is Verdict.BUSY:
-        missed = [_value(g) + " " + g.text for g in judgement.preconditions if not g.reached]
-        return f"machine too busy to tell: {'; '.join(missed)}; run it again on an idle machine"
+        return f"machine too busy to tell: {busy(judgement)}; run it again on an idle machine"
     if judgement.verdict is Verdict.MISSED:
         return f"missed: {', '.join(g.id for g in judgement.gates if not g.reached)}"
     return "every gate holds"
