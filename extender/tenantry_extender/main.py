@@ -6,6 +6,7 @@ Exit codes: 0 stopped, 2 wrong use, 3 the environment lacks something, 130 inter
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 import time
@@ -23,6 +24,9 @@ from tenantry_extender.cluster import Cluster, NoCluster
 from tenantry_extender.metrics import ExtenderMetrics
 from tenantry_extender.poke import Poker
 from tenantry_extender.snapshot import Snapshot
+
+ENV_LOG_LEVEL = "TENANTRY_LOG_LEVEL"
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 log = logging.getLogger("tenantry_extender")
 
@@ -50,7 +54,10 @@ def arguments() -> argparse.ArgumentParser:
         "--hold-seconds", type=_seconds, default=30.0,
         help="how long slices stay set aside for a bind that is not seen (default %(default)s)",
     )  # fmt: skip
-    add("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    add(
+        "--log-level", type=_level, default=os.environ.get(ENV_LOG_LEVEL, "INFO"),
+        help=f"debug, info, warning or error (default: ${ENV_LOG_LEVEL} or INFO)",
+    )  # fmt: skip
     return parser
 
 
@@ -89,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = arguments().parse_args(argv)
     logging.basicConfig(
         stream=sys.stderr,
-        level=options.log_level.upper(),
+        level=options.log_level,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
@@ -142,6 +149,12 @@ def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
         raise argparse.ArgumentTypeError(f"{text!r} is no port; use 1 to 65535")
     return int(text)
+
+
+def _level(text: str) -> str:
+    if text.upper() not in LEVELS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no log level; use {', '.join(LEVELS)}")
+    return text.upper()
 
 
 def _seconds(text: str) -> float:

@@ -72,7 +72,7 @@ def test_a_signal_stops_it_also_while_the_api_server_is_away(
         (["--verbs-port=http"], "'http' is no port"),
         (["--hold-seconds=-1"], "'-1' is no time; use seconds"),
         (["--hold-seconds=soon"], "'soon' is no time"),
-        (["--log-level=loud"], "invalid choice: 'loud'"),
+        (["--log-level=loud"], "'loud' is no log level; use DEBUG"),
         (["--unknown"], "unrecognized arguments: --unknown"),
     ],
     ids=str,
@@ -84,6 +84,17 @@ def test_a_flag_of_nonsense_is_named(
         main.main(flags)
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_environment_sets_the_log_level_and_is_checked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TENANTRY_LOG_LEVEL", "debug")
+    assert main.arguments().parse_args([]).log_level == "DEBUG"
+    monkeypatch.setenv("TENANTRY_LOG_LEVEL", "chatty")
+    with pytest.raises(SystemExit):
+        main.main([])
+    assert "'chatty' is no log level" in capsys.readouterr().err
 
 
 def test_without_a_cluster_it_says_what_to_do(
