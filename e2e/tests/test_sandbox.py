@@ -15,7 +15,7 @@ import pytest
 from e2e import build, paths, poll
 from e2e.cluster import layout, processes, sandbox
 from e2e.cluster.handle import Cluster
-from e2e.cluster.layout import Layout
+from e2e.cluster.layout import Layout, Outcome
 from e2e.cluster.nodes import NodeSpec, gpu_nodes
 from e2e.cluster.processes import Process
 from e2e.conftest import NewCluster
@@ -294,6 +294,7 @@ def test_a_cluster_of_before_a_restart_is_no_obstacle(command_line: Layout) -> N
     own = processes.find(os.getpid())
     assert own is not None
     earlier = {"pid": own.pid, "started": own.started}
+    layout.write(command_line.outcome, Outcome("ready", "ready"))
     layout.write_json(
         command_line.state, {"outer": earlier, "init": earlier, "boot": "of yesterday"}
     )
