@@ -5,7 +5,8 @@ the import contract in `pyproject.toml` names may import vLLM; everything else t
 
 Read it in this order: `config` (what the policy says to an engine) and `reload` (how a change
 arrives); the HTTP side: `identity` (who is calling), `door`, `exchange`, `frames` and
-`door_metrics`, then `tagging` (how the tenant gets to the engine); the engine side: `seams`,
-`translate`, `waiting`, `book`, `presence`, `turn`, `scheduler` and `metrics`; and `plugin` and
+`door_metrics`, then `tagging` (how the tenant gets to the engine); the engine side: `scheduler`
+(the factory) and `seams`, `fair` (the mixin), `conductor`, `turn`, `gate`, `waiting`, `book`,
+`presence`, `translate` and `metrics`; and `plugin` and
 `startup` (how vLLM finds the package).
 """
