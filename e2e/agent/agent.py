@@ -69,7 +69,7 @@ class Agent:
     def _node_added(self, name: str) -> None:
         """Pods may have been bound to the node before this agent knew it."""
         waiting = [pod for pod in self._pods.values() if pod["spec"].get("nodeName") == name]
-        for pod in sorted(waiting, key=_age):
+        for pod in sorted(waiting, key=by_age):
             self._pod_changed(pod)
 
     async def _node_removed(self, name: str) -> None:
@@ -145,10 +145,12 @@ class Agent:
         try:
             await call
         except (ApiError, ConnectionError) as error:
+            if isinstance(error, ApiError) and error.status == 404:
+                return
             logger.warning("not told to the API server: %s", error)
 
 
-def _age(pod: Object) -> tuple[bool, str, str]:
+def by_age(pod: Object) -> tuple[bool, str, str]:
     """Those that have run before first, then the older, then by name."""
     running = pod.get("status", {}).get("phase") == "Running"
     return not running, pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]

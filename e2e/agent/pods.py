@@ -75,7 +75,7 @@ class PodWorker:
                 self.context, spec, policy="Always" if sidecar else own, waiting=waiting
             )
             loop.state.is_sidecar = sidecar
-            _carry_over(loop.state, known.get(spec["name"]))
+            carry_over(loop.state, known.get(spec["name"]))
             yield loop
 
     def find(self, container: str) -> ContainerLoop | None:
@@ -298,7 +298,7 @@ def _content(pod: Object) -> tuple[Object, Object, Object]:
     return meta.get("labels", {}), meta.get("annotations", {}), pod["spec"]
 
 
-def _carry_over(state: status.ContainerState, former: Object | None) -> None:
+def carry_over(state: status.ContainerState, former: Object | None) -> None:
     """After a restart of the agent: what ran has died with it and counts as a restart."""
     if former is None or not former.get("containerID"):
         return

@@ -142,10 +142,11 @@ def _controlling_terminal() -> None:
 
 
 def _credentials(spec: dict[str, Any]) -> None:
-    if spec["drop_all"]:
-        sys_.drop_bounding_set()
+    # In this order: what the bounding set lacks cannot be made to survive execve any more.
     if spec["read_all"]:
         sys_.keep_across_exec(sys_.CAP_DAC_READ_SEARCH)
+    if spec["drop_all"]:
+        sys_.drop_bounding_set()
     if spec["no_new_privileges"]:
         sys_.no_new_privileges()
     sys_.die_with_parent(signal.SIGKILL)
