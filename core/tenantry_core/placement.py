@@ -174,9 +174,12 @@ def feasible(pod: Wanted, node: Node, free: Mapping[str, int]) -> Misfit | None:
     misfit = allowed(pod, node)
     if misfit is not None:
         return misfit
-    if any(count > free.get(name, 0) for name, count in pod.requests.items() if count > 0):
-        return Misfit.NO_ROOM
-    return None
+    return None if has_room(pod, free) else Misfit.NO_ROOM
+
+
+def has_room(pod: Wanted, free: Mapping[str, int]) -> bool:
+    """Whether `free` covers everything that the pod asks for."""
+    return all(count <= free.get(name, 0) for name, count in pod.requests.items() if count > 0)
 
 
 def score(pod: Wanted, node: Node, free: Mapping[str, int]) -> int:

@@ -54,6 +54,7 @@ class Room:
     def __init__(self, nodes: Iterable[Node], free: Mapping[str, Mapping[str, int]]) -> None:
         self._nodes = {node.name: node for node in nodes}
         self._free = {name: dict(free[name]) for name in self._nodes}
+        self._allowed: dict[tuple[object, ...], list[str]] = {}
 
     def free(self, node: str) -> Mapping[str, int]:
         return self._free.get(node, {})
@@ -63,10 +64,17 @@ class Room:
         ((resource, _),) = pod.slices.items()
         fits = (
             (self._free[name].get(resource, 0), name)
-            for name, node in self._nodes.items()
-            if placement.feasible(pod, node, self._free[name]) is None
+            for name in self._allowed_on(pod)
+            if placement.has_room(pod, self._free[name])
         )
         return min(fits, default=(0, None))[1]
+
+    def _allowed_on(self, pod: Wanted) -> list[str]:
+        """What the nodes themselves allow is the same for all pods of a shape."""
+        if pod.shape not in self._allowed:
+            fine = (n for n in self._nodes.values() if placement.allowed(pod, n) is None)
+            self._allowed[pod.shape] = [node.name for node in fine]
+        return self._allowed[pod.shape]
 
     def take(self, pod: Wanted, node: str) -> None:
         left = self._free[node]

@@ -124,7 +124,8 @@ async def _connect(kubeconfig: Path | None) -> Cluster:
         return await Cluster.connect(kubeconfig)
     except NoCluster as error:
         way = "give --kubeconfig FILE, or run it in a pod with a ServiceAccount"
-        raise CannotStart(f"no API server to talk to: {error}; {way}") from error
+        trouble = str(error).rstrip(".")
+        raise CannotStart(f"no API server to talk to: {trouble}; {way}") from error
 
 
 async def _listen(app: web.Application, host: str, port: int) -> web.AppRunner:

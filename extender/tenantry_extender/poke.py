@@ -11,6 +11,7 @@ asks the extender. For a pod whose policy has its share, the true reason is adde
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -109,14 +110,14 @@ class Poker:
 
     async def run(self) -> None:
         while True:
-            try:
-                await asyncio.wait_for(self._woken.wait(), LOOK_SECONDS)
-                await asyncio.sleep(SETTLE_SECONDS)
-            except TimeoutError:
-                pass
-            self._woken.clear()
+            began = self.clock()
             if self.books.complete():
                 await self.look()
+            # Verbs come first: never more than half of the time goes into looking.
+            await asyncio.sleep(SETTLE_SECONDS + self.clock() - began)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), LOOK_SECONDS)
+            self._woken.clear()
 
     async def look(self) -> None:
         now = self.clock()
