@@ -182,9 +182,9 @@ class Conductor:
     def _head(self) -> Head | None:
         """What would be admitted in this step."""
         request = self._choose(self._ready_heads())
-        if request is None or self._free_seats() < 1 or not self._fits(request):
+        if request is None or request.request_id == self._blocked or self._free_seats() < 1:
             return None
-        return self._as_head(request)
+        return self._as_head(request) if self._fits(request) else None
 
     def _ready_heads(self) -> dict[str, Any]:
         """The heads that vLLM would admit: one that waits for its grammar is not among them."""

@@ -310,6 +310,23 @@ def test_prompts_of_the_more_served_tenant_sit_out_while_a_less_served_head_wait
     assert not prompts
 
 
+def test_a_head_that_vllm_turns_away_does_not_hold_up_the_prompts_of_others(harness: Any) -> None:
+    engine = harness.ours(weighted(quiet=1, noisy=1))
+    engine.add(harness.request("quiet-0", 16, 2, tenant="quiet"))
+    engine.drain()
+    engine.add(harness.request("noisy-0", 1800, 200, tenant="noisy"))
+    engine.step()
+    # vLLM's own reserve, which our estimate of free blocks does not know.
+    engine.scheduler.kv_cache_manager.watermark_blocks = 1995
+    engine.add(harness.request("quiet-1", 32, 2, tenant="quiet"))
+    shots = [engine.step() for _ in range(60)]
+    assert not any("quiet-1" in shot.tokens for shot in shots)
+    assert "noisy-0" in engine.first
+    engine.scheduler.kv_cache_manager.watermark_blocks = 0
+    engine.run(0.5)
+    assert "quiet-1" in engine.finished
+
+
 def test_every_knob_is_back_after_every_step(harness: Any) -> None:
     engine = harness.ours(weighted(gold=3, free=1))
     scheduler = engine.scheduler
