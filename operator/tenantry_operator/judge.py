@@ -11,11 +11,9 @@ from tenantry_api import names
 from tenantry_api.conditions import ConditionType, Reason, State
 from tenantry_api.enforcement import unenforced
 from tenantry_api.policy import Mode, TenantServingPolicy
+from tenantry_core.placement import TEXTS, Misfit
 from tenantry_operator.engines import Engine
 from tenantry_operator.observed import Pod, Rollout
-
-# The words by which the extender says that a policy has its share already.
-ENTITLEMENT_WORDS = ("entitle", "fair share")
 
 
 class Verdict(NamedTuple):
@@ -61,7 +59,7 @@ def shares_feasible(facts: Facts) -> Verdict:
     waiting = [pod for pod in facts.pods if pod.unschedulable]
     if waiting:
         why = waiting[0].unschedulable
-        held = any(word in why.lower() for word in ENTITLEMENT_WORDS)
+        held = TEXTS[Misfit.OVER_SHARE] in why  # the extender's words, in kube-scheduler's message
         reason = Reason.NOT_ENTITLED if held else Reason.NO_NODE
         text = f"{len(waiting)} of {len(facts.pods)} engines wait for a GPU: {why}"
         return Verdict(State.FALSE, reason, text)

@@ -3,6 +3,7 @@
 import pytest
 
 from tenantry_api.conditions import ConditionType, Reason, State
+from tenantry_core.placement import TEXTS, Misfit
 from tenantry_operator import judge
 from tenantry_operator.engines import Engine
 from tenantry_operator.judge import VERDICTS, Facts, Obstacle
@@ -11,7 +12,9 @@ from tenantry_operator.tests.builders import a_pod, facts
 
 POD = a_pod()
 WAITING = a_pod(placed=False, ready=False, running=False, unschedulable="0/2 nodes: no GPU")
-HELD = a_pod(placed=False, ready=False, running=False, unschedulable="policy has its fair share")
+HELD = a_pod(
+    placed=False, ready=False, running=False, unschedulable=f"0/2: {TEXTS[Misfit.OVER_SHARE]}"
+)
 BROKEN = a_pod(ready=False, trouble="pod x, container engine: ErrImageNeverPull")
 PENDING = Rollout(wanted=1, current=1, updated=1, seen=True)
 LATE = Rollout(wanted=1, current=1, updated=1, seen=True, late="timed out")
