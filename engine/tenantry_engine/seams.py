@@ -20,6 +20,7 @@ POOL: Final = "vllm.v1.core.block_pool.BlockPool"
 MANAGER: Final = "vllm.v1.core.kv_cache_manager.KVCacheManager"
 STATUS: Final = "vllm.v1.request.RequestStatus"
 CONFIG: Final = "vllm.config.SchedulerConfig"
+PROCESSOR: Final = "vllm.v1.engine.output_processor.OutputProcessor"
 
 Probe = Callable[[Any], bool]
 
@@ -103,6 +104,7 @@ SEAMS: Final[tuple[Seam, ...]] = (
     ),
     _method(SCHEDULER, "_request_blocks_can_be_freed", "preemption", "request"),
     _method(SCHEDULER, "add_request", "tenant of a request", "request"),
+    _method(PROCESSOR, "add_request", "tenant of a request", "request"),
     _seam(SCHEDULER, "pause_state", lambda owner: hasattr(owner, "pause_state"), "pause"),
     _method(ASYNC_SCHEDULER, "schedule", "every step", "throttle_prefills"),
     *(

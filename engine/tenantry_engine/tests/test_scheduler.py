@@ -314,11 +314,12 @@ def test_a_head_that_vllm_turns_away_does_not_hold_up_the_prompts_of_others(harn
     engine = harness.ours(weighted(quiet=1, noisy=1))
     engine.add(harness.request("quiet-0", 16, 2, tenant="quiet"))
     engine.drain()
+    engine.add(harness.request("noisy-1", 16, 900, tenant="noisy"))
     engine.add(harness.request("noisy-0", 1800, 200, tenant="noisy"))
-    engine.step()
+    engine.run(0.02)
     # vLLM's own reserve, which our estimate of free blocks does not know.
     engine.scheduler.kv_cache_manager.watermark_blocks = 1995
-    engine.add(harness.request("quiet-1", 32, 2, tenant="quiet"))
+    engine.add(harness.request("quiet-1", 400, 2, tenant="quiet"))
     shots = [engine.step() for _ in range(60)]
     assert not any("quiet-1" in shot.tokens for shot in shots)
     assert "noisy-0" in engine.first
