@@ -126,7 +126,9 @@ class SecondScheduler:
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": str(account)},
-            "podMaxBackoffSeconds": 2,
+            # Equal for all, so that who came first is tried first again.
+            "podInitialBackoffSeconds": 1,
+            "podMaxBackoffSeconds": 1,
             "profiles": [{"schedulerName": SCHEDULER}],
             "extenders": [
                 {
