@@ -47,11 +47,13 @@ async def follow(kind: Kind, source: Source, books: Books, clock: Callable[[], f
                 bodies, version = await source.list(kind)
                 books.replace(kind, bodies, clock())
                 log.info("listed %d %s", len(bodies), kind.value)
+            began = clock()
             async for event in source.watch(kind, version):
                 version = _write(kind, event, books) or version
                 books.heard(kind, clock())
                 pause = FIRST_PAUSE
-            continue
+            if clock() - began > LONGEST_PAUSE:
+                continue  # the server ends every stream in time; one that ends at once is ill
         except Gone:
             log.info("the API server has forgotten version %s of %s; listing again", version, kind)
             version = ""

@@ -125,4 +125,4 @@ async def test_a_stream_that_worked_makes_the_next_pause_short_again(
     away = Unreachable("x")
     script = Script([[a_node("a")]], [away, away, [{}], away])
     _, pauses = await play(script, monkeypatch)
-    assert pauses == [0.2, 0.4, 0.2]
+    assert pauses == [0.2, 0.4, 0.2, 0.4]
