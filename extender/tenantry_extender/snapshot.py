@@ -108,11 +108,11 @@ class Snapshot:
         used: dict[Slice, dict[Key | None, Fraction]] = {}
         for pod in self.pods.values():
             node = self.nodes.get(self.node_of(pod))
-            for resource, count in pod.wants.slices.items() if node else ():
-                kind = node.slices.get(resource) if node else None
-                if kind is not None:
+            offers = node.slices if node is not None else {}
+            for resource, count in pod.wants.slices.items():
+                if resource in offers:
+                    kind, key = offers[resource], self.claim_of(pod)
                     claims = used.setdefault(kind, {})
-                    key = self.claim_of(pod)
                     claims[key] = claims.get(key, ZERO) + count * kind.size
         return used
 

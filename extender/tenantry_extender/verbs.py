@@ -61,9 +61,7 @@ def judge(snapshot: Snapshot, pod: Pod, names: Iterable[str]) -> Mapping[str, Mi
     return {name: _verdict(moment, pod, name, rooms) for name in names}
 
 
-def _verdict(
-    moment: Snapshot, pod: Pod, name: str, rooms: dict[Slice, turns.Room]
-) -> Misfit | None:
+def _verdict(moment: Snapshot, pod: Pod, name: str, rooms: Rooms) -> Misfit | None:
     node = moment.nodes.get(name)
     if node is None:
         return Misfit.UNKNOWN_NODE
