@@ -26,6 +26,9 @@ VOCABULARY = 1024
 FIRST_WORD = 3 + 256
 """The first token id that is a whole word; ids below are special tokens and single bytes."""
 
+RECIPE = "2"
+"""Another number makes the models anew in caches that have older ones."""
+
 SPECIAL = ("<unk>", "<s>", "</s>")
 TEMPLATE = (
     "{% for message in messages %}{{ message['content'] }}{% if not loop.last %} {% endif %}"
@@ -35,13 +38,18 @@ TEMPLATE = (
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a model; lengths in tokens, widths in numbers."""
+    """The size of a model; lengths in tokens, widths in numbers.
+
+    With `words_only` it never says a single byte: half of those show as no text until the next
+    token, and a stream with them has fewer events than tokens.
+    """
 
     hidden: int
     intermediate: int
     layers: int
     heads: int
     positions: int
+    words_only: bool = False
 
     @property
     def head(self) -> int:
@@ -51,7 +59,9 @@ class Shape:
 
 SHAPES: dict[Kind, Shape] = {
     "tiny": Shape(hidden=64, intermediate=128, layers=2, heads=2, positions=2048),
-    "small": Shape(hidden=256, intermediate=768, layers=4, heads=4, positions=8192),
+    "small": Shape(
+        hidden=256, intermediate=768, layers=4, heads=4, positions=8192, words_only=True
+    ),
 }
 
 
@@ -61,8 +71,9 @@ def make(kind: Kind, folder: Path) -> Path:
     The folder appears whole or not at all: two processes may call this at the same time.
     """
     shape = SHAPES[kind]
-    if (folder / "model.safetensors").is_file():
+    if _whole(folder):
         return folder
+    shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
@@ -71,14 +82,20 @@ def make(kind: Kind, folder: Path) -> Path:
         try:
             work.rename(folder)
         except OSError:
-            if not (folder / "model.safetensors").is_file():
+            if not _whole(folder):
                 raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return folder
 
 
+def _whole(folder: Path) -> bool:
+    mark = folder / "recipe"
+    return mark.is_file() and mark.read_text() == RECIPE
+
+
 def _write(shape: Shape, folder: Path) -> None:
+    (folder / "recipe").write_text(RECIPE)
     (folder / "config.json").write_text(json.dumps(_config(shape), indent=1))
     generation = {"bos_token_id": 1, "eos_token_id": 2}
     (folder / "generation_config.json").write_text(json.dumps(generation))
@@ -166,6 +183,9 @@ def _write_weights(shape: Shape, folder: Path) -> None:
 
     table = (VOCABULARY, shape.hidden)
     tensors = {"model.embed_tokens.weight": draw(table, 1.0), "lm_head.weight": draw(table, 1.0)}
+    if shape.words_only:
+        # A logit of 0 is never the largest of some hundreds that are drawn.
+        tensors["lm_head.weight"][:FIRST_WORD] = 0.0
     ones = torch.ones(shape.hidden)
     for number in range(shape.layers):
         prefix = f"model.layers.{number}."
