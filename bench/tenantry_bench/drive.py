@@ -65,8 +65,8 @@ class _Driver:
 
     async def until(self, planned: float) -> None:
         """Sleep until a planned time and note how much later it is."""
-        wait = planned - self.now()
-        if wait > 0:
+        while (wait := planned - self.now()) > 0:
+            # A loop whose clock ticks in milliseconds wakes up to one of them too early.
             await asyncio.sleep(wait)
         if planned >= self.run.plan.load.warmup:
             self.run.lateness.append(max(0.0, self.now() - planned))

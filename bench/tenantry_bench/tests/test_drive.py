@@ -77,6 +77,11 @@ async def test_a_closed_loop_hides_the_stall_and_is_labelled_so() -> None:
     assert row.e2e.max > 0.4
 
 
+async def test_nothing_is_sent_before_its_planned_time() -> None:
+    run = await run_load(open_loop(200, 100), answer)
+    assert all(record.sent >= (record.request.planned or 0.0) for record in run.records)
+
+
 async def test_a_stalled_server_does_not_stop_the_sending() -> None:
     run = await run_load(open_loop(100, 50), freezing(0.0, 1.0))
     assert max(record.sent for record in run.records) < 0.9
