@@ -122,10 +122,12 @@ def test_with_a_pass_through_in_its_place_first_come_takes_more_than_its_share(
 
 def apply_policies(cluster: Cluster, kind: Kind) -> None:
     """Policy `a` with four replicas, then `b` with two; all their pods wait."""
-    for name, replicas, waiting in (("a", 4, (4, 0)), ("b", 2, (4, 2))):
+    for name, replicas in (("a", 4), ("b", 2)):
         engine = {"image": gpu_pods.IDLE, "replicas": replicas}
         gpu_pods.apply(cluster, a_policy(NAMESPACE, name, engine=engine, gpu=kind.gpu))
-        until("all pods wait", lambda waiting=waiting: all_wait(cluster, *waiting), 60)
+        if name == "a":
+            until("the pods of a wait", lambda: all_wait(cluster, 4, 0), 60)
+    until("all pods wait", lambda: all_wait(cluster, 4, 2), 60)
 
 
 @KINDS
