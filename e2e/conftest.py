@@ -20,8 +20,14 @@ NewCluster = Callable[[Sequence[NodeSpec]], Cluster]
 PREFIX = "tests-"
 SHOWN_LINES = 12
 NUMBERS = itertools.count()
+LAST = "test_audit"
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
 STARTED: pytest.StashKey[list[Layout]] = pytest.StashKey()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Look back on the session when it is over."""
+    items.sort(key=lambda item: item.path.stem == LAST)
 
 
 @pytest.fixture(scope="session")
