@@ -9,6 +9,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -117,16 +118,14 @@ def apply(cluster: Cluster, namespace: str) -> None:
         mode = {"mode": "Enforce"}
         body = gpu_pods.a_policy(namespace, name, engine=engine, scheduling=mode)
         gpu_pods.apply(cluster, body)
-        until(
-            f"all pods up to those of {name} wait",
-            lambda wanted=count * WANTED: tried(cluster, namespace) == wanted,
-            SETTLE_SECONDS,
-        )
+        wait = partial(tried, cluster, namespace, count * WANTED)
+        until(f"all pods up to those of {name} wait", wait, SETTLE_SECONDS)
 
 
-def tried(cluster: Cluster, namespace: str) -> int:
-    """How many pods kube-scheduler has tried and found no place for."""
-    return sum(bool(reason) for name in "ab" for reason in reasons(cluster, namespace, name))
+def tried(cluster: Cluster, namespace: str, pods: int) -> bool:
+    """Whether kube-scheduler has found no place for so many pods."""
+    found = [reason for name in "ab" for reason in reasons(cluster, namespace, name)]
+    return sum(map(bool, found)) == pods
 
 
 def shares(cluster: Cluster, namespace: str) -> tuple[int, int]:
