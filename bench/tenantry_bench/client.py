@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
@@ -92,35 +93,41 @@ class Client:
 
     async def endpoint(self, model: str | None) -> Endpoint:
         """Ask the server what it serves; raises UnavailableError when it does not answer."""
-        listed = (await self._get("/v1/models")).get("data") or []
-        names = [entry.get("id") for entry in listed]
+        listed = _models(await self._get("/v1/models"))
+        names = [entry["id"] for entry in listed]
         if not names or (model is not None and model not in names):
             raise UnavailableError(
-                f"{self._url} serves {', '.join(map(str, names)) or 'no model'}"
+                f"{self._url} serves {', '.join(names) or 'no model'}"
                 + ("" if model is None else f", not {model}; leave --model out or name one of them")
             )
         entry = listed[0 if model is None else names.index(model)]
-        return Endpoint(entry["id"], entry.get("max_model_len"), await self._version())
+        limit = entry.get("max_model_len")
+        known = limit if type(limit) is int else None
+        return Endpoint(entry["id"], known, await self._version())
 
     async def _version(self) -> str | None:
         try:
             version = (await self._get("/version")).get("version")
         except UnavailableError:
             return None  # only vLLM has it, and the results say null where it is not known
-        return str(version) if version else None
+        return version if isinstance(version, str) and version else None
 
     async def _get(self, path: str) -> dict[str, Any]:
         try:
             async with self._session.get(self._url + path) as response:
                 if response.status != 200:
                     raise UnavailableError(f"{self._url}{path} answers {response.status}")
-                body: dict[str, Any] = await response.json(content_type=None)
-                return body
-        except (aiohttp.ClientError, TimeoutError, json.JSONDecodeError) as error:
+                body = json.loads(await response.read())
+        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
             raise UnavailableError(
                 f"{self._url}{path} cannot be used: {error or type(error).__name__}; "
                 "is the server up and reachable from here?"
             ) from error
+        if not isinstance(body, dict):
+            raise UnavailableError(
+                f"{self._url}{path} answers no JSON object; is this an OpenAI-compatible server?"
+            )
+        return body
 
     async def send(self, record: Record, clock: Callable[[], float]) -> None:
         """Send the record's request and note in it what comes back, and when, by `clock`.
@@ -159,6 +166,8 @@ class Client:
         stream = record.stream
         async for data in response.content.iter_any():
             stream.feed(data, clock())
+            if stream.error is not None:
+                break
         if stream.error is not None:
             record.end(clock(), Outcome.FAILED, f"error in the stream: {stream.error}")
         elif not stream.complete:
@@ -167,6 +176,13 @@ class Client:
             record.end(clock(), Outcome.FINISHED)
 
 
+def _models(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of a list of models that can be asked for."""
+    listed = body.get("data")
+    entries = listed if isinstance(listed, list) else []
+    return [e for e in entries if isinstance(e, dict) and isinstance(e.get("id"), str)]
+
+
 def retry_after(header: str | None) -> float | None:
     """Return the seconds of a Retry-After header; None for a date, or without one."""
-    return float(header) if header is not None and header.strip().isdigit() else None
+    return float(header) if header is not None and re.fullmatch(r"[0-9]{1,9}", header) else None

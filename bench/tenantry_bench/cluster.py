@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import aiohttp
+import yaml
 from kubernetes.aio import client, config
 
 from tenantry_bench.errors import BadInputError, UnavailableError
 
+ARGUMENT = r"([a-z0-9.-]+/)?[a-z0-9.-]+"
 PORT_NAME = "http"
 REQUEST_SECONDS = 30.0
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, yaml.YAMLError)
+"""What the client raises for a kubeconfig that is none."""
 
 
 async def service_url(argument: str) -> str:
@@ -20,6 +25,10 @@ async def service_url(argument: str) -> str:
     Raises BadInputError for a Service that does not exist or has no address, and UnavailableError
     when the API server cannot be asked.
     """
+    if re.fullmatch(ARGUMENT, argument) is None:
+        raise BadInputError(
+            f"--service {argument!r} is not a Service: write NAME or NAMESPACE/NAME"
+        )
     namespace, _, name = argument.rpartition("/")
     try:
         default = await _connect()
@@ -46,14 +55,21 @@ def url_of(service: dict[str, Any], argument: str) -> str:
 
 
 async def _connect() -> str:
-    """Configure the client, by the kubeconfig or as a pod, and return the namespace to use."""
+    """Configure the client, as a pod or by the kubeconfig, and return the namespace to use."""
+    try:
+        config.load_incluster_config()
+    except config.ConfigException:
+        return await _kubeconfig()
+    return "default"
+
+
+async def _kubeconfig() -> str:
     try:
         await config.load_kube_config()
-    except config.ConfigException:
-        config.load_incluster_config()
-        return "default"
-    _, active = config.list_kube_config_contexts()
-    return str(active["context"].get("namespace") or "default")
+        _, active = config.list_kube_config_contexts()
+        return str(active["context"].get("namespace") or "default")
+    except UNREADABLE as error:
+        raise config.ConfigException(f"the kubeconfig cannot be read: {error}") from error
 
 
 async def _read(namespace: str, name: str, argument: str) -> dict[str, Any]:

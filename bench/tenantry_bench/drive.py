@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tenantry_bench.client import Client, Outcome, Record
+from tenantry_bench.load import MAX_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -35,7 +36,7 @@ LEAD = 0.05
 """Seconds between building the tasks and the start, so that the first sends are not late."""
 
 PROGRESS = 5.0
-NEVER = 30 * 86400.0
+NEVER = 2 * MAX_SECONDS
 
 
 @dataclass

@@ -6,7 +6,6 @@ reported at once, each with its path and value.
 
 from __future__ import annotations
 
-import math
 import re
 from importlib import resources
 from pathlib import Path
@@ -18,8 +17,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from tenantry_bench.errors import BadInputError
 from tenantry_bench.recorded import TraceRequest, read_trace
 
+EVERYBODY = "*"
+"""What results call all tenants together."""
+
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 MAX_TOKENS = 1_000_000
+MAX_SECONDS = 30 * 86400.0
 
 
 def seconds(value: object) -> float:
@@ -31,8 +34,8 @@ def seconds(value: object) -> float:
         if match is None:
             raise ValueError("is not a duration; write it like 7s or 500ms")
         number = float(match[1]) * UNITS[match[2] or "s"]
-    if not math.isfinite(number) or number < 0:
-        raise ValueError("is not a duration of 0 or more seconds")
+    if not 0 <= number <= MAX_SECONDS:
+        raise ValueError("is not a duration from 0 s to 30 days")
     return number
 
 
@@ -129,6 +132,8 @@ class Load(BaseModel):
         if bool(self.tenants) == bool(self.trace):
             raise ValueError("give either tenants or trace")
         names = [tenant.name for tenant in self.tenants]
+        if EVERYBODY in names:
+            raise ValueError(f"no tenant may be called {EVERYBODY}: results mean everybody by it")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"tenant names must differ; given twice: {', '.join(twice)}")
@@ -169,12 +174,22 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+MESSAGES = {
+    "tuple_type": "must be a list",
+    "model_type": "must be a mapping of fields",
+    "string_type": "must be a text; put it in quotes",
+    "string_pattern_mismatch": "must be printable ASCII without a space at either end: it is sent "
+    "as a header",
+}
+"""Kinds of finding whose own words are no help in a YAML file."""
+
+
 def _sentence(error: ValidationError) -> str:
     """Return every finding as `path: what is wrong, got value`."""
     parts = []
     for found in error.errors(include_url=False):
         path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in found["loc"])
-        message = found["msg"].removeprefix("Value error, ")
+        message = MESSAGES.get(found["type"]) or found["msg"].removeprefix("Value error, ")
         given = found["input"]
         shown = f", got {given!r}" if isinstance(given, str | int | float | list) else ""
         parts.append(f"{path.lstrip('.') or 'load'}: {message}{shown}")
@@ -188,7 +203,7 @@ def parse(text: str, where: str, folder: Path, name: str = "") -> Load:
     """
     try:
         body = yaml.load(text, _UniqueKeys)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # of a date or number, too deep
         raise BadInputError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(body, dict):
         raise BadInputError(f"{where}: a load file is a mapping with `tenants` or `trace`")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import re
 import shlex
 import signal
 import sys
@@ -13,9 +15,10 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tenantry_bench import load as loads
-from tenantry_bench.client import Client, Endpoint
+from tenantry_bench.client import Client, Endpoint, Outcome
 from tenantry_bench.drive import Run, drive
 from tenantry_bench.errors import BadInputError, UnavailableError
 from tenantry_bench.load import Load, Uniform
@@ -40,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     where = made.add_mutually_exclusive_group(required=True)
-    where.add_argument("--url", help="base URL of an OpenAI-compatible server")
+    where.add_argument("--url", type=_url, help="base URL of an OpenAI-compatible server")
     where.add_argument("--service", metavar="[NS/]NAME", help="a Service, by its cluster address")
     made.add_argument("--load", required=True, metavar="FILE|NAME", help="load file, trace or name")
     made.add_argument(
@@ -49,7 +52,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--duration", type=_duration, metavar="S", help="end after so many seconds")
     made.add_argument("--arm", default="endpoint", help="what the results call this endpoint")
     made.add_argument("--model", help="model to ask for (default: the first that is served)")
-    made.add_argument("--header", default=DEFAULT_HEADER, help="header that names the tenant")
+    made.add_argument(
+        "--header", type=_header, default=DEFAULT_HEADER, help="header that names the tenant"
+    )
     made.add_argument(
         "--timeout", type=_duration, default=TIMEOUT_SECONDS, metavar="S", help="limit per request"
     )
@@ -59,10 +64,40 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _seeds(text: str) -> list[int]:
-    seeds = [int(part) for part in text.split(",")]
-    if min(seeds) < 0 or len(set(seeds)) != len(seeds):
-        raise argparse.ArgumentTypeError(f"{text}: seeds are different whole numbers from 0 on")
-    return seeds
+    parts = [part.strip() for part in text.split(",")]
+    whole = all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts)
+    if not whole or len({int(part) for part in parts}) != len(parts):
+        raise argparse.ArgumentTypeError(
+            f"{text}: seeds are different whole numbers from 0 on, with commas between"
+        )
+    return [int(part) for part in parts]
+
+
+def _url(text: str) -> str:
+    if not _is_base(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the base URL of a server; write it like http://127.0.0.1:8000"
+        )
+    return text
+
+
+def _is_base(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return (
+        whole and not parts.query and not parts.fragment and text.isprintable() and " " not in text
+    )
+
+
+def _header(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", text) is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the name of a header; write it like {DEFAULT_HEADER}"
+        )
+    return text
 
 
 def _duration(text: str) -> float:
@@ -99,8 +134,12 @@ def say(text: str) -> None:
 
 def _check_report(path: Path | None) -> None:
     """A report that cannot be written is told before the minutes of load, not after."""
-    if path is not None and not path.parent.is_dir():
+    if path is None:
+        return
+    if not path.parent.is_dir():
         raise BadInputError(f"--report {path}: the folder {path.parent} does not exist; make it")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise BadInputError(f"--report {path}: cannot be written; name a file in a folder of yours")
 
 
 def _with_loop(bench: Bench) -> int:
@@ -131,8 +170,11 @@ class Bench:
             endpoint = await client.endpoint(self.options.model)
             check_lengths(self.load, endpoint)
             runs = [await self._one(seed, client, endpoint) for seed in self._seeds()]
-        self._show(runs, endpoint)
-        return 0
+            self._show(runs, endpoint)
+            code = verdict(runs)
+            if code:
+                await client.endpoint(self.options.model)  # says so where the server is gone
+        return code
 
     async def _service(self) -> str:
         if util.find_spec("kubernetes") is None:
@@ -166,6 +208,22 @@ class Bench:
             text = page(shown, about, f"{self.load.name}: {arm}")
             self.options.report.write_text(text, encoding="utf-8")
             say(f"report in {self.options.report}")
+
+
+def verdict(runs: Sequence[Run]) -> int:
+    """Return the exit code, having said which measured requests failed and why.
+
+    A refusal is an answer; a request that failed is a component that did not do its work.
+    """
+    begun = [r for run in runs for r in run.records if run.window[0] <= r.begun < run.window[1]]
+    failed = [record for record in begun if record.outcome is Outcome.FAILED]
+    if not failed:
+        return 0
+    say(
+        f"{len(failed)} of {len(begun)} measured requests failed, the first one: "
+        f"{failed[0].reason}; see what the server logged"
+    )
+    return 1 if any(record.outcome is Outcome.FINISHED for record in begun) else 3
 
 
 def check_lengths(load: Load, endpoint: Endpoint) -> None:

@@ -6,7 +6,7 @@ import io
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from tenantry_bench.results import EVERYBODY
+from tenantry_bench.load import EVERYBODY
 from tenantry_bench.table import MEASURES
 
 if TYPE_CHECKING:

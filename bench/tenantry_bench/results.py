@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from tenantry_bench.client import Outcome
+from tenantry_bench.load import EVERYBODY
 from tenantry_core.quantiles import Summary, summarize
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tenantry_bench.drive import Run
 
 SCHEMA = "tenantry.dev/results/v1"
-EVERYBODY = "*"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 """A carriage return at the very end may be half a line end: it waits for the next read."""
 
 SAID = ("content", "reasoning_content", "reasoning", "tool_calls", "text")
-MAX_BUFFER = 16 * 1024 * 1024
+MAX_BUFFER = 1024 * 1024
+"""Bytes of one line; an event of a completion has some hundred."""
 
 
 @dataclass
@@ -65,18 +66,20 @@ class Stream:
             return
         try:
             body = json.loads(payload)
-        except ValueError:
+        except (ValueError, RecursionError):
             self.error = f"an event that is not JSON: {payload[:80]!r}"
             return
         if not isinstance(body, dict):
             self.error = f"an event that is no object: {payload[:80]!r}"
         elif body.get("error"):
             self.error = _message(body["error"])
+        elif not _is_chunk(body):
+            self.error = f"an event that is no completion chunk: {payload[:80]!r}"
         else:
             self._chunk(body, now)
 
     def _chunk(self, body: dict[str, Any], now: float) -> None:
-        if body.get("usage"):
+        if isinstance(body.get("usage"), dict):
             self._usage(body["usage"])
         choices = body.get("choices") or []
         if any(map(_says, choices)):
@@ -86,9 +89,25 @@ class Stream:
         self.complete = self.complete or any(c.get("finish_reason") for c in choices)
 
     def _usage(self, usage: dict[str, Any]) -> None:
-        self.prompt_tokens = usage.get("prompt_tokens")
-        self.output_tokens = usage.get("completion_tokens")
-        self.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+        details = usage.get("prompt_tokens_details")
+        self.prompt_tokens = _tokens(usage, "prompt_tokens")
+        self.output_tokens = _tokens(usage, "completion_tokens")
+        self.cached_tokens = _tokens(details, "cached_tokens")
+
+
+def _is_chunk(body: dict[str, Any]) -> bool:
+    """Whether the parts that are read have the shape of a completion's."""
+    choices = body.get("choices") or []
+    return isinstance(choices, list) and all(
+        isinstance(choice, dict) and isinstance(choice.get("delta") or {}, dict)
+        for choice in choices
+    )
+
+
+def _tokens(counts: object, name: str) -> int | None:
+    """Return a number of tokens, None where the server says nothing that could be one."""
+    value = counts.get(name) if isinstance(counts, dict) else None
+    return value if type(value) is int and value >= 0 else None
 
 
 def _says(choice: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tenantry_bench.results import EVERYBODY
+from tenantry_bench.load import EVERYBODY
 from tenantry_core.quantiles import METHOD, NEEDS
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from e2e.demo.arms import ALONE, ARMS, QUIET, STOCK, TENANTRY, Pass
-from tenantry_bench.results import EVERYBODY, Gate, Row
+from tenantry_bench.load import EVERYBODY
+from tenantry_bench.results import Gate, Row
 from tenantry_bench.table import worst
 
 MEASURED = 150

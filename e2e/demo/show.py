@@ -8,8 +8,9 @@ from pathlib import Path
 from e2e import paths
 from e2e.demo.arms import ALONE, QUIET, SCENARIO, STOCK, TENANTRY, Pass
 from e2e.demo.gates import Judgement, Verdict, p99_ratio, throughput_ratio
+from tenantry_bench.load import EVERYBODY
 from tenantry_bench.picture import png
-from tenantry_bench.results import EVERYBODY, About, Gate, document
+from tenantry_bench.results import About, Gate, document
 from tenantry_bench.table import Shown, number, render, worst
 
 MODELS = "a 4-million-parameter Llama on real CPU vLLM"

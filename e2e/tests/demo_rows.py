@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from e2e.demo.arms import ALONE, ARMS, QUIET, SCENARIO, STOCK, TENANTRY, Pass
-from tenantry_bench.results import EVERYBODY, Row
+from tenantry_bench.load import EVERYBODY
+from tenantry_bench.results import Row
 from tenantry_core.quantiles import EMPTY, Summary, summarize
 
 NOISY = "noisy"

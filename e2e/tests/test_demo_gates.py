@@ -10,7 +10,8 @@ from e2e.demo.gates import Verdict, judge
 from e2e.demo.main import passes
 from e2e.demo.progress import Progress
 from e2e.tests.demo_rows import a_pass, a_row, quiet
-from tenantry_bench.results import EVERYBODY, Row
+from tenantry_bench.load import EVERYBODY
+from tenantry_bench.results import Row
 from tenantry_core.quantiles import EMPTY
 
 

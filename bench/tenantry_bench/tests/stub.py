@@ -45,11 +45,11 @@ async def answer(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[str]:
+async def serving(handler: Handler, listing: Handler | None = None) -> AsyncIterator[str]:
     """Serve `handler` at /v1/completions and yield the base URL."""
     app = web.Application()
     app.router.add_post("/v1/completions", handler)
-    app.router.add_get("/v1/models", models)
+    app.router.add_get("/v1/models", listing or models)
     app.router.add_get("/version", version)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()

@@ -100,6 +100,20 @@ async def test_without_a_cluster_the_way_out_is_named() -> None:
         await service_url("llm/chat")
 
 
+@pytest.mark.parametrize("argument", ["", "a/b/c", "/", "a b"])
+async def test_what_names_no_service_is_bad_input(argument: str) -> None:
+    with pytest.raises(BadInputError, match="NAME"):
+        await service_url(argument)
+
+
+@pytest.mark.usefixtures("use")
+@pytest.mark.parametrize("junk", [b"junk", b"", b"[", b"\xff", b"contexts: 5"], ids=str)
+async def test_a_kubeconfig_that_is_none_is_said(junk: bytes, tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_bytes(junk)
+    with pytest.raises(UnavailableError, match="no cluster"):
+        await service_url("llm/chat")
+
+
 @pytest.mark.parametrize(
     ("spec", "url"),
     [

@@ -284,7 +284,8 @@ async def test_a_server_that_is_not_there_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "expected"), [(None, None), ("2", 2.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None)]
+    ("header", "expected"),
+    [(None, None), ("2", 2.0), ("²", None), ("-1", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None)],
 )
 def test_retry_after_is_read_in_seconds(header: str | None, expected: float | None) -> None:
     assert retry_after(header) == expected

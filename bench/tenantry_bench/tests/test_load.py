@@ -62,6 +62,15 @@ TENANT = "tenants: [{name: a, rate: 1, requests: 1, prompt: 5, output: 5%s}]"
             "given twice: a",
         ),
         ("trace: nowhere.jsonl", "cannot read it"),
+        ("tenants: {a: 1}", "tenants: must be a list"),
+        ("tenants: [null]", "tenants[0]: must be a mapping"),
+        ("tenants: [{name: 5, rate: 1, prompt: 5, output: 5}]", "put it in quotes, got 5"),
+        ("tenants: [{name: größe, rate: 1, prompt: 5, output: 5}]", "printable ASCII"),
+        ('tenants: [{name: "*", rate: 1, prompt: 5, output: 5}]', "no tenant may be called *"),
+        ("warmup: 99999999h\n" + TENANT % "", "warmup: is not a duration from 0 s to 30 days"),
+        ("duration: 2026-99-99\n" + TENANT % "", "not YAML"),
+        ("seed: " + "9" * 5000, "not YAML"),
+        ("tenants: " + "[" * 3000, "not YAML"),
     ],
 )
 def test_a_mistake_is_named(text: str, says: str) -> None:

@@ -12,16 +12,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from aiohttp import web
 
 from tenantry_bench.client import Endpoint
 from tenantry_bench.errors import BadInputError
 from tenantry_bench.load import find
 from tenantry_bench.main import check_lengths, length, run
-from tenantry_bench.tests.stub import answer, serving
+from tenantry_bench.tests.stub import answer, models, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tenantry_bench.tests.stub import Handler
 
 LOAD = """
 warmup: 100ms
@@ -31,14 +34,14 @@ tenants:
 
 
 @contextmanager
-def stub() -> Iterator[str]:
+def stub(handler: Handler = answer, listing: Handler = models) -> Iterator[str]:
     """Serve the stub from a thread of its own: `run` has an event loop of its own too."""
     started, url = threading.Event(), [""]
     loop = asyncio.new_event_loop()
     done = asyncio.Event()
 
     async def main() -> None:
-        async with serving(answer) as found:
+        async with serving(handler, listing) as found:
             url[0] = found
             started.set()
             await done.wait()
@@ -102,6 +105,7 @@ def test_a_report_is_written_where_it_was_asked_for(load_file: str, tmp_path: Pa
         (["--load", "no-such"], "no-such"),
         (["--load", "quiet-alone", "--duration", "2"], "longer than warmup"),
         (["--load", "quiet-alone", "--report", "/nowhere/r.html"], "/nowhere"),
+        (["--load", "quiet-alone", "--report", "/"], "--report /"),
     ],
 )
 def test_bad_input_ends_with_2_and_one_sentence(
@@ -121,15 +125,28 @@ def test_bad_input_ends_with_2_and_one_sentence(
         ["--url", "http://x", "--service", "y", "--load", "two-equal"],
         ["--url", "http://x", "--load", "two-equal", "--seeds", "a"],
         ["--url", "http://x", "--load", "two-equal", "--seeds", "1,1"],
+        ["--url", "http://x", "--load", "two-equal", "--seeds", ","],
+        ["--url", "http://x", "--load", "two-equal", "--header", ""],
+        ["--url", "http://x", "--load", "two-equal", "--header", "X Y"],
+        ["--url", "", "--load", "two-equal"],
+        ["--url", "x", "--load", "two-equal"],
+        ["--url", "http://", "--load", "two-equal"],
+        ["--url", "ftp://x", "--load", "two-equal"],
+        ["--url", "http://[", "--load", "two-equal"],
+        ["--url", "http://x:99999", "--load", "two-equal"],
+        ["--url", "http://x:y", "--load", "two-equal"],
+        ["--url", "http://x?y=1", "--load", "two-equal"],
+        ["--url", "http://x y", "--load", "two-equal"],
         ["--url", "http://x", "--load", "two-equal", "--duration", "soon"],
         ["--url", "http://x", "--load", "two-equal", "--duration", "0"],
         ["--url", "http://x", "--load", "two-equal", "-o", "xml"],
     ],
 )
-def test_wrong_use_ends_with_2(argv: list[str]) -> None:
+def test_wrong_use_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run(argv)
     assert caught.value.code == 2
+    assert "invalid _" not in capsys.readouterr().err
 
 
 def test_a_server_that_is_not_there_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +165,50 @@ def test_an_interrupted_run_ends_with_130(number: signal.Signals) -> None:
             process.send_signal(number)
             assert process.wait(20) == 130
             assert "Traceback" not in process.stderr.read()
+
+
+async def no(_: web.Request) -> web.StreamResponse:
+    return web.Response(status=500, text="out of paper")
+
+
+def every_other() -> Handler:
+    served: list[web.Request] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        served.append(request)
+        return await (no(request) if len(served) % 2 else answer(request))
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("handler", "code"), [(no, 3), (every_other(), 1)], ids=["all of them", "every other one"]
+)
+def test_requests_that_failed_are_shown_and_told_in_the_exit_code(
+    handler: Handler, code: int, load_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stub(handler) as url:
+        assert run(["--url", url, "--load", load_file, "-o", "json"]) == code
+    out, err = capsys.readouterr()
+    assert json.loads(out)["rows"][0]["failed"] >= 2
+    assert "measured requests failed" in err
+    assert "500: out of paper" in err
+
+
+@pytest.mark.parametrize(
+    "body",
+    [[1], "x", None, {"data": 5}, {"data": [None]}, {"data": ["m"]}, {"data": [{}]}, {"data": {}}],
+    ids=str,
+)
+def test_a_server_that_lists_no_models_ends_with_3(
+    body: object, load_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def listing(_: web.Request) -> web.Response:
+        return web.json_response(body)
+
+    with stub(answer, listing) as url:
+        assert run(["--url", url, "--load", load_file]) == 3
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_load_longer_than_the_model_takes_is_refused_before_it_is_sent() -> None:

@@ -89,9 +89,57 @@ def test_an_error_in_the_stream_is_kept_with_its_message() -> None:
     assert (stream.error, stream.complete) == ("gone", False)
 
 
-@pytest.mark.parametrize("data", [b"data: {half\n\n", b"data: 7\n\n"], ids=["not JSON", "a number"])
-def test_an_event_that_is_no_object_is_an_error(data: bytes) -> None:
-    assert fed((0.1, data)).error is not None
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"data: {half\n\n",
+        b"data: 7\n\n",
+        b"data: " + b"[" * 100_000 + b"\n\n",
+        chunk({"choices": 5}),
+        chunk({"choices": [None]}),
+        chunk({"choices": ["abc"]}),
+        chunk({"choices": [{"delta": "x"}]}),
+        b"x" * 1_100_000,
+    ],
+    ids=[
+        "not JSON",
+        "a number",
+        "deep",
+        "choices",
+        "null",
+        "a text",
+        "delta",
+        "a line without end",
+    ],
+)
+def test_an_event_that_is_no_chunk_is_an_error(data: bytes) -> None:
+    stream = fed((0.1, data))
+    assert stream.error is not None
+    assert stream.token_times == []
+
+
+@pytest.mark.parametrize("count", [None, -1, True, 1.5, "7", float("inf")], ids=str)
+def test_a_number_of_tokens_that_is_none_is_unknown(count: object) -> None:
+    told = {
+        "prompt_tokens": count,
+        "completion_tokens": count,
+        "prompt_tokens_details": {"cached_tokens": count},
+    }
+    stream = fed((0.1, chunk({"choices": [{"text": "a"}], "usage": told})))
+    found = (stream.prompt_tokens, stream.output_tokens, stream.cached_tokens)
+    assert found == (None, None, None)
+
+
+@pytest.mark.parametrize("usage", ["x", 5, {"prompt_tokens_details": 5}], ids=str)
+def test_usage_that_is_no_mapping_is_no_usage(usage: object) -> None:
+    stream = fed((0.1, chunk({"choices": [{"text": "a"}], "usage": usage})))
+    assert (stream.error, stream.output_tokens, stream.token_times) == (None, None, [0.1])
+
+
+def test_a_stream_that_breaks_off_before_a_token_has_none() -> None:
+    stream = fed((0.025, delta(role="assistant", content="")))
+    found = (stream.role_time, stream.token_times, stream.gaps, stream.complete)
+    assert found == (0.025, [], [], False)
 
 
 def test_cached_prompt_tokens_are_read_where_the_server_tells_them() -> None:
