@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -78,5 +80,33 @@ def _guarded(program: str, name: str, command: Command, argv: Sequence[str]) -> 
 
 def main() -> None:
     """Be the program, under whichever of its two names it was called."""
-    plugin = Path(sys.argv[0]).name == PLUGIN
-    sys.exit(dispatch("kubectl tenantry" if plugin else "tenantry", sys.argv[1:]))
+    program = "kubectl tenantry" if Path(sys.argv[0]).name == PLUGIN else "tenantry"
+    _open_standard_streams()
+    try:
+        code = dispatch(program, sys.argv[1:])
+        if sys.stdout is not None:  # None: it was closed before we began
+            sys.stdout.flush()
+    except OSError as error:
+        code = _broken(program, error)
+    sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Give a stream that the caller has closed to nobody, lest the next open file takes its place.
+
+    Without it a socket becomes standard output, and results go into it.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+
+
+def _broken(program: str, error: OSError) -> int:
+    """Say that results could not be written: no reader any more, or a full disk."""
+    with suppress(OSError):
+        print(f"{program}: the results cannot be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+    # What is still in the buffer cannot be written either, and Python would try at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 3

@@ -1,6 +1,7 @@
 """One program, two names, a table of commands."""
 
 import json
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -63,3 +64,38 @@ def test_the_program_calls_itself_by_the_name_it_was_called_by(name: str) -> Non
         [program, "--help"], capture_output=True, text=True, check=True
     )
     assert f"usage: {name.replace('-', ' ')} COMMAND" in done.stdout
+
+
+def tenantry(shell: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of shell in which `$T` is the program."""
+    environ = {**os.environ, "T": str(Path(sys.executable).parent / "tenantry")}
+    return subprocess.run(  # noqa: S603
+        ["/bin/sh", "-c", shell], capture_output=True, text=True, check=False, env=environ
+    )
+
+
+@pytest.mark.parametrize("argument", ["version", "--help"])
+def test_results_that_cannot_be_written_end_with_3_and_one_sentence(argument: str) -> None:
+    done = tenantry(f"$T {argument} > /dev/full")
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == [
+        "tenantry: the results cannot be written: No space left on device"
+    ]
+
+
+def test_a_reader_that_has_gone_is_no_traceback() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = Path(sys.executable).parent / "tenantry"
+    done = subprocess.run(  # noqa: S603
+        [program, "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert done.returncode == 3
+    assert done.stderr == "tenantry: the results cannot be written: Broken pipe\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_from_the_start_is_no_error(closed: str) -> None:
+    done = tenantry(f"$T version {closed}")
+    assert (done.returncode, done.stderr) == (0, "")
