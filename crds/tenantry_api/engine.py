@@ -1,6 +1,7 @@
 """The engine's side of a policy: the model, the deployment, the step and the cache."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -68,13 +69,55 @@ Argument = Annotated[
 ]
 
 
+MODEL_MESSAGE = "must be a model's name or path: without spaces, and not beginning with a dash"
+
+
+def model_name(value: str) -> str:
+    """A model's name as it is; ValueError for what `vllm serve` would take for an option."""
+    if not re.fullmatch(r"[^-\x00-\x20\x7f][^\x00-\x20\x7f]*", value):
+        raise ValueError(MODEL_MESSAGE)
+    return value
+
+
+ModelName = Annotated[
+    str,
+    Field(min_length=1, max_length=512),
+    AfterValidator(model_name),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 512,
+            "x-kubernetes-validations": [
+                {
+                    "rule": "self.matches('^[^-[:cntrl:][:space:]][^[:cntrl:][:space:]]*$')",
+                    "message": MODEL_MESSAGE,
+                }
+            ],
+        }
+    ),
+]
+TEMPLATE_DEPTH = 50
+
+
 def template(value: dict[str, Any]) -> dict[str, Any]:
-    """A pod template as it is; ValueError when JSON has no word for something in it."""
+    """A pod template as it is; ValueError when JSON has no word for something in it.
+
+    A pod template is some ten levels deep. Deeper ones than TEMPLATE_DEPTH are mistakes, and some
+    way beyond it they can be read but not written.
+    """
     try:
         json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError("must hold texts, finite numbers, true, false, lists, mappings") from error
+    if not _within(value, TEMPLATE_DEPTH):
+        raise ValueError(f"must not be nested deeper than {TEMPLATE_DEPTH} levels")
     return value
+
+
+def _within(value: object, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_within(item, depth - 1) for item in inner)
 
 
 Template = Annotated[dict[str, Any], AfterValidator(template)]
@@ -125,7 +168,7 @@ class Source(Part):
 class Model(Part):
     """What is served."""
 
-    name: Annotated[str, Field(min_length=1, max_length=512)] = Field(
+    name: ModelName = Field(
         description="The model that vLLM loads, for example meta-llama/Llama-3.1-8B-Instruct."
     )
     served_name: Annotated[str, Field(min_length=1, max_length=512)] | None = Field(

@@ -55,7 +55,7 @@ class Finding:
     def _shown(self) -> str:
         if self.value is None or isinstance(self.value, Mapping | list | tuple):
             return ""
-        text = repr(self.value)
+        text = repr(self.value) if isinstance(self.value, str) else str(self.value)
         return f" (it is {text if len(text) <= _SHOWN else text[:_SHOWN] + '...'})"
 
 
@@ -87,9 +87,23 @@ class _Loader(yaml.SafeLoader):
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """A value; raises with its place where it looks like a date or number and is none."""
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            written = str(node.value)[:_SHOWN]
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                problem=f"`{written}` is no {kind}: put it in quotes if it is a text",
+                problem_mark=node.start_mark,
+            ) from error
+
 
 def policy(body: Mapping[str, Any]) -> TenantServingPolicy:
     """The policy that `body` describes, defaults filled in. Raises Invalid with every finding."""
+    if not isinstance(body, Mapping):
+        raise Invalid((Finding("(document)", body, "must be a mapping of fields"),))
     whole = defaults.document(body)
     if bare := tuple(_bare_spec(body)):
         raise Invalid(bare)
@@ -178,10 +192,8 @@ def _message(detail: ErrorDetails) -> str:
         return "must be a text" + _yaml_hint(detail["input"])
     if kind in ("enum", "literal_error"):
         return f"must be {context['expected']}" + _yaml_hint(detail["input"])
-    known = _MESSAGES.get(kind)
-    return known or detail["msg"].replace("Input should", "must", 1).replace(
-        "Value should", "must", 1
-    )
+    said = re.sub("^[A-Z][a-z]+ should", "must", detail["msg"])
+    return _MESSAGES.get(kind) or said.replace(" after validation, not", "; here are")
 
 
 def _yaml_hint(value: Any) -> str:

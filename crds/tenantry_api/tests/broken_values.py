@@ -1,7 +1,7 @@
 """Documents in which one value is none of its kind."""
 
 from tenantry_api import tenant, values
-from tenantry_api.engine import OWNED_MESSAGE
+from tenantry_api.engine import MODEL_MESSAGE, OWNED_MESSAGE
 from tenantry_api.gpu import Gpu
 from tenantry_api.policy import CIDR_MESSAGE
 from tenantry_api.tests.refusal import Refusal, a_tenant, message_of, tenants
@@ -54,6 +54,8 @@ _BAD_NETWORKS = (
     "fe80::%eth0/64",
     "",
 )
+
+_BAD_MODELS = ("--trust-remote-code", "-", "a b", "a\n", " a", "a\t", "a\x7f")
 
 _BAD_TENANT_NAMES = (
     (" gold", "a space in front"),
@@ -115,6 +117,10 @@ VALUES = (
             tenant.NAME_MESSAGE,
         )
         for name, words in _BAD_TENANT_NAMES
+    ),
+    *(
+        Refusal(f"model {name!r}", {"model": {"name": name}}, "spec.model.name", MODEL_MESSAGE)
+        for name in _BAD_MODELS
     ),
 )
 

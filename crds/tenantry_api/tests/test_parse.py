@@ -59,6 +59,23 @@ def test_a_template_holds_only_what_json_can_say(value: object) -> None:
     assert "must hold texts" in finding.message
 
 
+@pytest.mark.parametrize(("depth", "findings"), [(49, 0), (50, 1), (500, 1)])
+def test_a_template_is_not_nested_without_end(depth: int, findings: int) -> None:
+    template: dict[str, Any] = {}
+    for _ in range(depth):
+        template = {"a": template}
+    body = a_policy({"engine": {"template": template}})
+    if findings:
+        assert "nested deeper" in str(_refused(body))
+    else:
+        assert parse.policy(body).spec.engine.template == template
+
+
+@pytest.mark.parametrize("body", [None, [], "policy", 7], ids=str)
+def test_what_is_no_mapping_is_no_policy(body: Any) -> None:
+    assert "(document): must be a mapping" in str(_refused(body))
+
+
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_a_policy_needs_a_name_that_its_service_can_have(name: str) -> None:
     (finding,) = _refused(a_policy(name=name)).findings

@@ -110,3 +110,25 @@ def _read(body: dict[str, Any]) -> TenantServingPolicy | parse.Invalid:
         return parse.policy(body)
     except parse.Invalid as error:
         return error
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("2026-99-99", "timestamp"), ("9" * 5000, "int"), ("!!int x", "int"), ("!!float x", "float")],
+    ids=["a date", "a long number", "no number", "no decimal"],
+)
+def test_a_value_that_yaml_takes_for_what_it_is_not_is_shown_with_its_place(
+    value: str, kind: str
+) -> None:
+    with pytest.raises(parse.Invalid) as refusal:
+        parse.text(f"spec:\n  weight: {value}\n", "p.yaml")
+    said = str(refusal.value)
+    assert f"is no {kind}: put it in quotes" in said
+    assert "line 2, column 11" in said
+    assert len(said) < 300
+
+
+def test_a_date_is_shown_as_it_was_written() -> None:
+    source = "metadata: {name: 2026-01-31}\n"
+    with pytest.raises(parse.Invalid, match=r"YAML reads it as a date \(it is 2026-01-31\)"):
+        parse.text(source, "p.yaml")
