@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 DEFAULT = "default"
+OTHER = "other"
 REST = "*"
+LEAST, MOST = Decimal("1e-9"), Decimal("1e9")
 ONE = Decimal(1)
 _NUMBER = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?")
 _EXAMPLE = "gold=3,free=1"
@@ -40,7 +42,7 @@ class Shares:
 def parse_shares(text: str) -> Shares:
     """The shares in `text`: `NAME=WEIGHT` items with commas between, or one bare weight.
 
-    A weight is a finite decimal above 0, spaces are ignored, `*` is every tenant not named. A bare
+    A weight is a decimal from 1e-9 to 1e9, spaces are ignored, `*` is every tenant not named. A bare
     weight is that of tenant `default`. Raises ValueError with one sentence that names the item.
     """
     items = [item.strip() for item in text.split(",")]
@@ -59,6 +61,10 @@ def parse_shares(text: str) -> Shares:
 
 
 def _bare(item: str) -> Shares:
+    if not _NUMBER.fullmatch(item):
+        raise ValueError(
+            f"item {item!r} is neither a weight nor NAME=WEIGHT: write for example {_EXAMPLE}"
+        )
     weight = _weight(item, item)
     notice = (
         f"the share {item} is the weight of tenant `{DEFAULT}` alone: with one tenant it has no "
@@ -71,12 +77,19 @@ def _pair(item: str) -> tuple[str, Decimal]:
     if not item:
         raise ValueError(f"an item is empty: put one comma between two items, as in {_EXAMPLE}")
     name, equals, weight = (part.strip() for part in item.partition("="))
+    if not equals and _NUMBER.fullmatch(item):
+        raise ValueError(f"item {item!r} has no tenant name: write NAME={item}")
     if not equals:
         raise ValueError(f"item {item!r} has no weight: write {item}=1")
     if not name:
         raise ValueError(f"item {item!r} has no tenant name: write NAME={weight or '1'}")
     if not name.isprintable() or len(name) > 128:
         raise ValueError(f"item {item!r}: a tenant name is at most 128 printable characters")
+    if name == OTHER:
+        raise ValueError(
+            f"item {item!r}: {OTHER!r} is the metric label of everybody who has none, choose "
+            "another name"
+        )
     return name, _weight(item, weight)
 
 
@@ -88,4 +101,8 @@ def _weight(item: str, text: str) -> Decimal:
     weight = Decimal(text)
     if weight <= 0:
         raise ValueError(f"item {item!r}: the weight must be above 0, it is {text}")
+    if not LEAST <= weight <= MOST:
+        raise ValueError(
+            f"item {item!r}: the weight must be from {LEAST:e} to {MOST:e}; only ratios count"
+        )
     return weight

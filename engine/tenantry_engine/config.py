@@ -228,7 +228,7 @@ def _cluster_paths(policy: TenantServingPolicy) -> tuple[str, ...]:
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
         "metadata": {"name": policy.metadata.name},
-        "spec": {"model": {"name": "-"}},
+        "spec": {"model": {"name": "any"}},
     }
     bare = document.as_dict(parse.policy(least))["spec"]
     return tuple(f"spec.{field}" for field in CLUSTER_FIELDS if asked[field] != bare[field])

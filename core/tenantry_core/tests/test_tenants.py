@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenantry_core.tenants import Tenants, parse_shares
+from tenantry_core.tenants import OTHER, Tenants, parse_shares
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_bare_number_is_the_weight_of_default_and_says_that_it_has_no_effect()
         pytest.param(" =3,free=1", ["'=3'", "no tenant name"], id="blank name"),
         pytest.param("gold=,free=1", ["'gold='", "no weight"], id="no weight"),
         pytest.param("gold,free=1", ["'gold'", "no weight"], id="no equals sign"),
-        pytest.param("gold", ["'gold'", "finite decimal"], id="a lone name"),
+        pytest.param("gold", ["'gold'", "nor NAME=WEIGHT"], id="a lone name"),
         pytest.param("gold=0", ["'gold=0'", "above 0"], id="zero"),
         pytest.param("gold=0.0,free=1", ["'gold=0.0'", "above 0"], id="zero point zero"),
         pytest.param("gold=-1", ["'gold=-1'", "above 0"], id="negative"),
@@ -65,6 +65,11 @@ def test_a_bare_number_is_the_weight_of_default_and_says_that_it_has_no_effect()
         pytest.param("gold=inf", ["'gold=inf'", "finite decimal"], id="inf"),
         pytest.param("gold=-Infinity", ["'gold=-Infinity'", "finite decimal"], id="-infinity"),
         pytest.param("gold=1e9999", ["'gold=1e9999'", "finite decimal"], id="overflow"),
+        pytest.param("gold=1e400", ["'gold=1e400'", "1e-9 to 1e+9"], id="more than a float"),
+        pytest.param("gold=1e-400", ["'gold=1e-400'", "1e-9 to 1e+9"], id="less than a float"),
+        pytest.param("1e10", ["'1e10'", "1e-9 to 1e+9"], id="a bare weight that is too large"),
+        pytest.param("other=3", ["'other=3'", "metric label"], id="the label of the rest"),
+        pytest.param("*", ["'*'", "nor NAME=WEIGHT"], id="a lone rest"),
         pytest.param("gold=three", ["'gold=three'", "finite decimal"], id="a word"),
         pytest.param("gold=1_000", ["'gold=1_000'", "finite decimal"], id="underscore"),
         pytest.param("gold=60%", ["'gold=60%'", "finite decimal"], id="percent"),
@@ -73,7 +78,7 @@ def test_a_bare_number_is_the_weight_of_default_and_says_that_it_has_no_effect()
         pytest.param("*=3,*=1", ["'*=1'", "twice"], id="rest twice"),
         pytest.param("0", ["'0'", "above 0"], id="bare zero"),
         pytest.param("-0.5", ["'-0.5'", "above 0"], id="bare negative"),
-        pytest.param("0.6,0.4", ["'0.6'", "no weight"], id="bare numbers"),
+        pytest.param("0.6,0.4", ["'0.6'", "write NAME=0.6"], id="bare numbers"),
         pytest.param("a=b=2", ["'a=b=2'", "finite decimal"], id="two equals signs"),
         pytest.param("go\x07ld=1", ["printable"], id="control character"),
         pytest.param("g" * 129 + "=1", ["128"], id="long name"),
@@ -90,10 +95,15 @@ def test_a_bad_share_text_is_refused_with_one_sentence_that_names_the_item(
         assert word in message
 
 
+NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=20).filter(
+    lambda name: name != OTHER
+)
+
+
 @settings(deadline=None)
 @given(
     st.dictionaries(
-        st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=20),
+        NAMES,
         st.decimals(min_value="0.001", max_value=10**9, places=3),
         max_size=8,
     ),

@@ -261,8 +261,9 @@ def test_a_long_value_is_shown_cut() -> None:
     assert len(message) < 400
 
 
-def test_the_default_tenant_has_one_name_in_core_and_api() -> None:
+def test_the_tenants_with_a_meaning_have_one_name_in_core_and_api() -> None:
     assert names.DEFAULT_TENANT == tenants.DEFAULT
+    assert names.OTHER_TENANT == tenants.OTHER
 
 
 def _refused(body: dict[str, Any]) -> parse.Invalid:
