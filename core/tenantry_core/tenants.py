@@ -43,7 +43,8 @@ def parse_shares(text: str) -> Shares:
     """The shares in `text`: `NAME=WEIGHT` items with commas between, or one bare weight.
 
     A weight is a decimal from 1e-9 to 1e9, spaces are ignored, `*` is every tenant not named. A
-    bare weight is that of tenant `default`. Raises ValueError with one sentence that names the item.
+    bare weight is that of tenant `default`. Raises ValueError with one sentence that names the
+    item.
     """
     items = [item.strip() for item in text.split(",")]
     if items == [""]:
