@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 FOREGROUND: Final = 0
 BACKGROUND: Final = 1
 BANDS: Final = (FOREGROUND, BACKGROUND)
+LARGEST: Final = 2.0**20
+"""Where the tags of a band are counted anew: beyond it a sum would lose what heavy tenants pay."""
 
 
 class Rank(NamedTuple):
@@ -99,3 +101,13 @@ class Ledger:
         for band in BANDS:
             mark = min(working[band], default=self._largest[band])
             self._virtual[band] = max(self._virtual[band], mark)
+            if self._virtual[band] > LARGEST:
+                self._count_anew(band)
+
+    def _count_anew(self, band: int) -> None:
+        """Make this moment the zero of the band; only differences between tags say anything."""
+        zero = self._virtual[band]
+        for tenant in [each for each in self._tags if self._bands[each] == band]:
+            self._tags[tenant] -= zero
+        self._virtual[band] = 0.0
+        self._largest[band] -= zero

@@ -1,7 +1,7 @@
 """Start-time fair queueing: who is served next, and what coming back is worth."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ def a_ledger(**weights: float) -> Ledger:
     return Ledger(lambda tenant: weights.get(tenant, 1.0), CREDIT)
 
 
-def serve(ledger: Ledger, tenants: str, costs: list[float]) -> Mapping[str, float]:
+def serve(ledger: Ledger, tenants: Sequence[str], costs: list[float]) -> Mapping[str, float]:
     """Serve the least served of the tenants, all of whom always have work."""
     served: defaultdict[str, float] = defaultdict(float)
     for cost in costs:
@@ -167,3 +167,25 @@ def test_a_tenant_that_is_forgotten_comes_back_without_credit() -> None:
     ledger.forget(keep=[])
     ledger.attend("ab")
     assert ledger.rank("a").tag == pytest.approx(7.0, abs=3 * CREDIT)
+
+
+def test_long_service_at_a_tiny_weight_does_not_blind_the_scheduler_for_heavy_tenants() -> None:
+    ledger = a_ledger(tiny=0.001, a=1e6, b=1e6)
+    for _ in range(100):
+        ledger.attend(["tiny"])
+        ledger.charge("tiny", 1e7)
+    served = serve(ledger, ["tiny", "a", "b"], [32.0] * 1000)
+    assert served["a"] == pytest.approx(served["b"], abs=32.0)
+
+
+@given(st.lists(st.tuples(NAMES, st.floats(1.0, 1e7)), min_size=1, max_size=80))
+def test_counting_anew_changes_nothing_in_who_comes_first(
+    charges: list[tuple[str, float]],
+) -> None:
+    large, small = a_ledger(), Ledger(lambda _: 1.0, CREDIT / 1e7)
+    for present, cost in charges:
+        for ledger, unit in ((large, 1.0), (small, 1e7)):
+            ledger.attend({present, "a"})
+            ledger.charge(present, round(cost) / unit)
+        gap = large.rank("a").tag - large.rank(present).tag
+        assert gap == pytest.approx((small.rank("a").tag - small.rank(present).tag) * 1e7, abs=1e-3)
