@@ -21,7 +21,7 @@ Manifest = Mapping[str, Any]
 
 log = logging.getLogger(__name__)
 
-_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)([eE][+-]?[0-9]+|[a-zA-Z]*)")
+_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)([eE][+-]?[0-9]{1,2}|[a-zA-Z]*)")
 _SUFFIXES: Mapping[str, Fraction] = {
     **{
         name: Fraction(1000) ** power
@@ -160,8 +160,13 @@ def _part(body: Manifest, key: str) -> Manifest:
 
 def _amounts(quantities: Mapping[str, object]) -> dict[str, int]:
     """Whole numbers: thousandths of a core for `cpu`, bytes or pieces for everything else."""
-    scale = {"cpu": 1000}
-    return {name: math.ceil(quantity(q) * scale.get(name, 1)) for name, q in quantities.items()}
+    amounts: dict[str, int] = {}
+    for name, value in quantities.items():
+        try:
+            amounts[name] = math.ceil(quantity(value) * (1000 if name == "cpu" else 1))
+        except ValueError as error:
+            log.warning("resource %s is left out of account: %s", name, error)
+    return amounts
 
 
 def _refusal(status: Manifest) -> Manifest:

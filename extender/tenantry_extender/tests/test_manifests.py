@@ -41,10 +41,20 @@ def test_a_quantity_is_read_as_kubernetes_reads_it(text: object, value: Fraction
     assert manifests.quantity(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "one", "1 GB", "1kB", "--1", "nan", "1Kim", None])
+@pytest.mark.parametrize(
+    "text", ["", "one", "1 GB", "1kB", "--1", "nan", "1Kim", "9e99999999", None]
+)
 def test_what_is_no_quantity_is_an_error(text: object) -> None:
     with pytest.raises(ValueError, match="Kubernetes quantity"):
         manifests.quantity(text)
+
+
+def test_a_resource_that_makes_no_sense_does_not_stop_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pod = manifests.pod(a_pod("p", resources={GPU: "2", "example.com/odd": "many"}))
+    assert pod.wants.requests == {GPU: 2, "pods": 1}
+    assert "example.com/odd is left out" in caplog.text
 
 
 def test_a_node_is_read() -> None:
