@@ -163,7 +163,7 @@ class Bench:
     async def main(self) -> int:
         task = asyncio.current_task()
         if task is not None:
-            with suppress(NotImplementedError, ValueError, RuntimeError):
+            with suppress(ValueError, RuntimeError):
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         url = self.options.url or await self._service()
         async with Client(url, self.options.header, self.options.timeout) as client:
