@@ -15,7 +15,7 @@ from typing import Final
 
 from tenantry_core.stepmodel import Load, StepModel
 
-PROTECTING: Final = 3.0
+PROTECTING: Final = 2.5
 RELAXED: Final = 5.0
 """With `auto`: step time allowed, in times of the same step without its prefill, with and without
 decodes of a less-served tenant in it."""

@@ -135,7 +135,8 @@ class Conductor:
     def _arranged(self, members: Sequence[Member], head: Head | None) -> Turn:
         scheduler = self._scheduler
         ceiling = Ceiling(self._config.step_budget, scheduler.max_num_scheduled_tokens)
-        plan = turn.arrange(members, head, self.book.model, ceiling)
+        light = self._gate.light if self._gate is not None else ()
+        plan = turn.arrange(members, head, self.book.model, ceiling, light)
         return plan if scheduler.divisible() else turn.uncapped(plan, ceiling.tokens)
 
     def _fitting(self, plan: Turn, members: Sequence[Member]) -> Turn:

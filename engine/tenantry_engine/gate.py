@@ -21,6 +21,10 @@ class Gate:
     def __init__(self, holdings: Sequence[Holding], total: int, blocked: str | None) -> None:
         self.holdings = holdings
         self.share = seats.shares(total, holdings)
+        self.light = frozenset(
+            h.rank.tenant for h in holdings if h.running + h.waiting <= self.share[h.rank.tenant]
+        )
+        """Tenants that ask for no more seats than their share."""
         self.blocked = blocked
         """A request that was offered in the last step and could not be admitted."""
         self.closed = False

@@ -150,10 +150,16 @@ def _wanted(request: Any, threshold: int) -> int:
 
 
 def arrange(
-    members: Sequence[Member], head: Head | None, model: StepModel, ceiling: Ceiling
+    members: Sequence[Member],
+    head: Head | None,
+    model: StepModel,
+    ceiling: Ceiling,
+    light: Collection[str] = (),
 ) -> Turn:
     """Decodes first, then prefills of the least served. The waiting head of a less served tenant
     keeps the others' prefills out of the step, but for what fits into the chunk beside it.
+
+    `light` are the tenants that ask for no more than their share.
     """
     decodes = [member for member in members if translate.decoding(member.request)]
     prefills = sorted(
@@ -166,7 +172,7 @@ def arrange(
     )
     context = prefills[0].request.num_computed_tokens if prefills else 0
     chunk = budget.chunk(
-        model, load, context, replace(ceiling, protecting=_protects(members, head))
+        model, load, context, replace(ceiling, protecting=_protects(members, head, light))
     )
     kept, threshold = _beside(head, prefills, chunk)
     return Turn(
@@ -177,13 +183,21 @@ def arrange(
     )
 
 
-def _protects(members: Sequence[Member], head: Head | None) -> bool:
-    """Whether a decode belongs to a tenant served less than the one whose prompt is next."""
+def _protects(members: Sequence[Member], head: Head | None, light: Collection[str]) -> bool:
+    """Whether a decode in the step must not wait long for the prompt that is next.
+
+    So it is with decodes of a tenant that was served less than the prompt's, and of another one
+    that is light: just served it may be ahead by a few tokens, and its share is still not used up.
+    """
     prompts = [m.rank for m in members if not translate.decoding(m.request)]
     following = min([*prompts, *([head.rank] if head else [])], default=None)
     if following is None:
         return False
-    return any(m.rank < following for m in members if translate.decoding(m.request))
+    decoding = {m.rank for m in members if translate.decoding(m.request)}
+    return any(
+        rank < following or (rank.tenant in light and rank.tenant != following.tenant)
+        for rank in decoding
+    )
 
 
 def _beside(head: Head | None, prefills: Sequence[Member], chunk: int) -> tuple[list[Member], int]:

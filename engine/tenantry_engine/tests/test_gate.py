@@ -103,3 +103,8 @@ def test_the_most_served_tenant_is_never_kept_waiting_by_others() -> None:
     gate = a_gate(quiet, noisy)
     waits.see(0.0, gate.holdings, gate.share)
     assert waits.ripe(10.0) == []
+
+
+def test_a_tenant_is_light_while_it_asks_for_no_more_than_its_share() -> None:
+    assert a_gate(a_tenant("quiet", 1.0, 1, 1), NOISY).light == {"quiet"}
+    assert a_gate(a_tenant("quiet", 1.0, 1, 10), NOISY).light == frozenset()

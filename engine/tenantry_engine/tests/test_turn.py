@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from tenantry_core import budget
 from tenantry_core.budget import Ceiling
 from tenantry_core.ledger import Rank
 from tenantry_core.seats import Holding
-from tenantry_core.stepmodel import StepModel
+from tenantry_core.stepmodel import Load, StepModel
 from tenantry_engine import turn
 from tenantry_engine.turn import Head, Member, Room, Turn
 
@@ -77,6 +78,34 @@ def test_the_head_of_a_more_served_tenant_hides_nothing() -> None:
     plan = arranged([a_member("q1", tag=1, prompt=500)], a_head("n1", tag=9))
     assert names(plan.visible) == ["q1"]
     assert not plan.hidden
+
+
+@pytest.mark.parametrize(
+    ("quiet_tag", "light", "protects"),
+    [
+        (1.0, (), True),
+        (20.0, (), False),
+        (20.0, ("q",), True),
+        (20.0, ("n",), False),
+    ],
+    ids=["less served", "more served", "more served but light", "the prompt's own tenant light"],
+)
+def test_steps_are_short_while_they_hold_decodes_to_protect(
+    quiet_tag: float, light: tuple[str, ...], protects: bool
+) -> None:
+    members = [a_member("q1", tag=quiet_tag), a_member("n1", tag=9, prompt=4000)]
+    plan = turn.arrange(members, None, StepModel(), Ceiling(None, 2048), light)
+    sizes = {
+        protecting: budget.chunk(
+            StepModel(),
+            Load(decodes=1, context=members[0].request.num_computed_tokens),
+            members[1].request.num_computed_tokens,
+            Ceiling(None, 2048, protecting),
+        )
+        for protecting in (True, False)
+    }
+    assert sizes[True] < sizes[False]
+    assert plan.tokens == 1 + sizes[protects]
 
 
 def test_nothing_goes_back_while_the_blocks_suffice() -> None:
