@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tenantry_api.program import LACKING, lack
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -69,11 +71,8 @@ def _guarded(program: str, name: str, command: Command, argv: Sequence[str]) -> 
     try:
         return command.run(argv)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("tenantry_"):
-            raise
-        text = f"{program} {name}: needs the package {error.name}; pip install 'tenantry[cli]'"
-        print(text, file=sys.stderr)  # noqa: T201
-        return 3
+        print(lack(f"{program} {name}", error, "cli"), file=sys.stderr)  # noqa: T201
+        return LACKING
     except KeyboardInterrupt:
         return 130
 

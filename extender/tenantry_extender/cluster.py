@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 from kubernetes.aio import client, config
 
 from tenantry_api import names
@@ -21,6 +22,10 @@ _GRACE = 10
 
 _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
+
+
+#: What the client raises for a kubeconfig that is none.
+UNREADABLE = (OSError, ValueError, TypeError, AttributeError, LookupError, yaml.YAMLError)
 
 
 class NoCluster(Exception):
@@ -54,8 +59,8 @@ class Cluster:
                 config.load_incluster_config(client_configuration=settings)
             else:
                 await config.load_kube_config(str(kubeconfig), client_configuration=settings)
-        except (config.ConfigException, OSError) as error:
-            raise NoCluster(str(error)) from error
+        except (config.ConfigException, *UNREADABLE) as error:
+            raise NoCluster(" ".join(str(error).split())) from error
         return cls(client.ApiClient(settings))
 
     async def close(self) -> None:

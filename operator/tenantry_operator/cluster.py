@@ -13,6 +13,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 import aiohttp
+import yaml
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient
 
@@ -69,6 +70,10 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
 
+# What the client raises for a kubeconfig that is none.
+UNREADABLE = (OSError, ValueError, TypeError, AttributeError, LookupError, yaml.YAMLError)
+
+
 class Cluster:
     """One connection to the API server; an asynchronous context manager."""
 
@@ -86,8 +91,9 @@ class Cluster:
         except config.ConfigException:
             try:
                 await config.load_kube_config()
-            except config.ConfigException as error:
-                message = f"no service account and no kubeconfig: {error}"
+            except (config.ConfigException, *UNREADABLE) as error:
+                said = " ".join(str(error).split())
+                message = f"no service account, and no kubeconfig to use: {said}; set KUBECONFIG"
                 raise ApiError(0, "NoCredentials", message) from error
         api = ApiClient()
         api.user_agent = names.FIELD_MANAGER

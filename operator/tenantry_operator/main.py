@@ -1,5 +1,6 @@
 """The process: settings, one lease, kopf's watches and our loops, and an orderly end."""
 
+import argparse
 import asyncio
 import contextlib
 import importlib.metadata
@@ -7,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,8 +32,13 @@ OK, BAD_INPUT, FAILED = 0, 2, 3
 RETRY_SECONDS = 2.0
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run until told to stop. Returns the exit status."""
+    argparse.ArgumentParser(
+        prog="tenantry-operator",
+        description="Turns TenantServingPolicies into engines. Settings come from the environment: "
+        "docs/reference/operator.md.",
+    ).parse_args(argv)
     try:
         settings = load(os.environ)
     except SettingsError as error:

@@ -106,6 +106,17 @@ def test_without_a_cluster_it_says_what_to_do(
     assert "give --kubeconfig FILE" in error
 
 
+@pytest.mark.parametrize("junk", [b"junk", b"", b"[", b"\xff", b"contexts: 5"], ids=str)
+def test_a_kubeconfig_that_is_none_is_one_sentence(
+    junk: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_bytes(junk)
+    assert main.main([f"--kubeconfig={file}"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tenantry-extender: no API server to talk to: ")
+
+
 def test_a_port_in_use_is_named(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
