@@ -186,7 +186,7 @@ class Cluster:
         env = namespaces.environment(base)
         folders = (paths.venv() / "bin", tools.helm().parent)
         env["PATH"] = ":".join([*(str(folder) for folder in folders), env["PATH"]])
-        env["KUBECONFIG"] = str(self.kubeconfig)
+        env |= self._tool_environment()
         return [*namespaces.enter(self.init_pid, folder), *argv], env
 
     def run_inside(
@@ -205,6 +205,12 @@ class Cluster:
             raise Problem(f"`{' '.join(argv)}` ended with {process.returncode}: {stderr}")
         return subprocess.CompletedProcess(list(argv), process.returncode, stdout, stderr)
 
+    def _tool_environment(self) -> dict[str, str]:
+        env = {"KUBECONFIG": str(self.kubeconfig)}
+        if self._files is not None:
+            env["KUBECACHEDIR"] = str(self._files.kubectl_cache)
+        return env
+
     def _own(self) -> Layout:
         if self._files is None:
             raise Problem(
@@ -217,7 +223,7 @@ class Cluster:
         self.check()
         done = subprocess.run(
             [str(tool), *args],
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            env={**os.environ, **self._tool_environment()},
             input=stdin if stdin is not None else "",
             capture_output=True,
             text=True,

@@ -37,6 +37,12 @@ class Layout:
         return self.run_dir / "kubeconfig"
 
     @property
+    def kubectl_cache(self) -> Path:
+        """What kubectl remembers of this API server; by default it would lie in the home folder,
+        or in the current one where there is no home, and outlive the cluster."""
+        return self.run_dir / "kubectl"
+
+    @property
     def audit_log(self) -> Path:
         """The API server's audit log, one JSON object a line."""
         return self.run_dir / "audit.log"

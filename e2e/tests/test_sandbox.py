@@ -84,6 +84,16 @@ def test_kubectl_reaches_the_cluster_from_outside(cluster: Cluster) -> None:
     )
 
 
+def test_kubectl_leaves_nothing_outside_of_the_run_directory(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    cluster.kubectl("get", "namespaces")
+    assert list(tmp_path.iterdir()) == []
+    assert list((cluster.run_dir / "kubectl").iterdir()) != []
+
+
 def test_helm_reaches_the_cluster_from_outside(cluster: Cluster) -> None:
     assert json.loads(cluster.helm("list", "--namespace=default", "--output=json")) == []
 
