@@ -8,8 +8,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 PINS := requirements/dev.txt
-NODES ?= 2
-GPUS ?= 4
 
 .PHONY: help setup demo demo-engine test check lint types arch unit format crds pins \
         cluster-up cluster-down cluster-status wheel e2e bench oracle clean
@@ -59,7 +57,7 @@ pins: setup ## resolve pyproject.toml anew into requirements/
 	  --python-version 3.11 --no-emit-index-url --no-annotate --upgrade -o $(PINS)
 
 cluster-up: setup ## start the local cluster: NODES=2 GPUS=4 (per node); prints the KUBECONFIG path
-	@$(BIN)/python -m e2e.cluster up --nodes $(NODES) --gpus $(GPUS)
+	@$(BIN)/python -m e2e.cluster up $(if $(NODES),--nodes "$(NODES)") $(if $(GPUS),--gpus "$(GPUS)")
 
 cluster-down: setup ## stop it; nothing is left running
 	@$(BIN)/python -m e2e.cluster down

@@ -44,7 +44,7 @@ from tenantry_api.tenant import (
     TenantIdentity,
     TenantKVCache,
 )
-from tenantry_api.values import ObjectName, Part, Quantity, camel
+from tenantry_api.values import ObjectName, Part, Quantity
 
 __all__ = [
     "Autoscaling",
@@ -124,13 +124,7 @@ Cidr = Annotated[str, AfterValidator(cidr), _text(64, "isCIDR(self)", CIDR_MESSA
 class Metadata(Part):
     """What Tenantry reads of the object's metadata; the rest is left alone."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="ignore",
-        alias_generator=camel,
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
+    model_config = ConfigDict(extra="ignore")
 
     name: str
     namespace: str = "default"

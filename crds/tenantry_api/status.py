@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from tenantry_api.conditions import MESSAGE_LIMIT
-from tenantry_api.values import Part, camel
+from tenantry_api.values import Part
 
 Amount = Annotated[str, Field(max_length=32)]
 Line = Annotated[str, Field(max_length=1024)]
@@ -15,13 +15,7 @@ Number = Annotated[int, Field(ge=0)]
 class Observed(Part):
     """A part of the status: lenient, since another version may have written it."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="ignore",
-        alias_generator=camel,
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
+    model_config = ConfigDict(extra="ignore")
 
 
 class StatusCondition(Observed):
