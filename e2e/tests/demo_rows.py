@@ -5,7 +5,8 @@ from dataclasses import replace
 from e2e.demo.arms import ALONE, ARMS, QUIET, SCENARIO, STOCK, TENANTRY, Pass
 from tenantry_bench.load import EVERYBODY
 from tenantry_bench.results import Row
-from tenantry_core.quantiles import EMPTY, Summary, summarize
+from tenantry_bench.tests import rows
+from tenantry_core.quantiles import Summary, summarize
 
 NOISY = "noisy"
 
@@ -15,28 +16,8 @@ def waits(seconds: float) -> Summary:
 
 
 def a_row(arm: str, tenant: str = QUIET, tokens: int = 1000) -> Row:
-    return Row(
-        scenario=SCENARIO,
-        arm=arm,
-        seed=1,
-        tenant=tenant,
-        loop="open",
-        window=(7.0, 57.0),
-        arrived=150,
-        finished=150,
-        refused=0,
-        failed=0,
-        unfinished=0,
-        prompt_tokens=tokens,
-        output_tokens=0,
-        cached_tokens=None,
-        service=tokens,
-        ttft=EMPTY,
-        itl=EMPTY,
-        e2e=EMPTY,
-        tpot=EMPTY,
-        measured_seconds=50.0,
-    )
+    row = rows.a_row(arm, tenant=tenant)
+    return replace(row, scenario=SCENARIO, prompt_tokens=tokens, output_tokens=0, service=tokens)
 
 
 def quiet(arm: str, ttft: float, itl: float, e2e: float) -> Row:

@@ -4,35 +4,10 @@ import pytest
 
 from tenantry_bench.picture import png
 from tenantry_bench.report import page
-from tenantry_bench.results import About, Row
+from tenantry_bench.results import About
 from tenantry_bench.table import Shown, inflation, late, number, percentile, render
-from tenantry_core.quantiles import EMPTY, Summary, summarize
-
-
-def a_row(arm: str = "stock", ttft: Summary = EMPTY, tenant: str = "quiet") -> Row:
-    return Row(
-        scenario="x",
-        arm=arm,
-        seed=1,
-        tenant=tenant,
-        loop="open",
-        window=(7.0, 57.0),
-        arrived=150,
-        finished=150,
-        refused=0,
-        failed=0,
-        unfinished=0,
-        prompt_tokens=900,
-        output_tokens=100,
-        cached_tokens=None,
-        service=1100,
-        ttft=ttft,
-        itl=EMPTY,
-        e2e=EMPTY,
-        tpot=EMPTY,
-        measured_seconds=50.0,
-    )
-
+from tenantry_bench.tests.rows import a_row
+from tenantry_core.quantiles import EMPTY, summarize
 
 TENTH = summarize([0.1] * 150)
 WHOLE = summarize([1.0] * 150)
