@@ -160,13 +160,8 @@ def _part(body: Manifest, key: str) -> Manifest:
 
 def _amounts(quantities: Mapping[str, object]) -> dict[str, int]:
     """Whole numbers: thousandths of a core for `cpu`, bytes or pieces for everything else."""
-    amounts: dict[str, int] = {}
-    for name, value in quantities.items():
-        try:
-            amounts[name] = math.ceil(quantity(value) * (1000 if name == "cpu" else 1))
-        except ValueError as error:
-            log.warning("resource %s is left out of account: %s", name, error)
-    return amounts
+    scale = {"cpu": 1000}
+    return {name: math.ceil(quantity(q) * scale.get(name, 1)) for name, q in quantities.items()}
 
 
 def _refusal(status: Manifest) -> Manifest:

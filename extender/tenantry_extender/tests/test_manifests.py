@@ -49,14 +49,6 @@ def test_what_is_no_quantity_is_an_error(text: object) -> None:
         manifests.quantity(text)
 
 
-def test_a_resource_that_makes_no_sense_does_not_stop_the_others(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    pod = manifests.pod(a_pod("p", resources={GPU: "2", "example.com/odd": "many"}))
-    assert pod.wants.requests == {GPU: 2, "pods": 1}
-    assert "example.com/odd is left out" in caplog.text
-
-
 def test_a_node_is_read() -> None:
     taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
     node = manifests.node(a_node("gpu-7", 2, labels={"zone": "a"}, taints=[taint]))
