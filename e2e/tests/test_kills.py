@@ -108,11 +108,12 @@ def apply(cluster: Cluster, namespace: str) -> None:
         "args": [],
         "startupProbe": {"periodSeconds": 1},
         "readinessProbe": {"periodSeconds": 1},
+        "lifecycle": {"preStop": {"sleep": {"seconds": 0}}},
     }
     engine = {
         "image": "example/echo:1",
         "replicas": WANTED,
-        "template": {"spec": {"containers": [container]}},
+        "template": {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}},
     }
     for count, name in enumerate("ab", start=1):
         mode = {"mode": "Enforce"}

@@ -64,8 +64,9 @@ class Policy:
             "args": [],
             "startupProbe": {"periodSeconds": 1},
             "readinessProbe": {"periodSeconds": 1},
+            "lifecycle": {"preStop": {"sleep": {"seconds": 0}}},
         }
-        template = {"spec": {"containers": [engine]}}
+        template = {"spec": {"containers": [engine], "terminationGracePeriodSeconds": 1}}
         body = {
             "apiVersion": "tenantry.dev/v1alpha1",
             "kind": "TenantServingPolicy",
@@ -234,7 +235,7 @@ def test_a_new_weight_reaches_the_same_pod(policy: Policy) -> None:
 
     def in_force() -> bool:
         status = policy.get("tsp")["status"]
-        hashes = set(status["policyHashes"].values())
+        hashes = set(status.get("policyHashes", {}).values())
         return bool(status["policyHash"] != old and hashes == {status["policyHash"]})
 
     until("the new policy is in force", in_force, seconds=20)
@@ -278,6 +279,18 @@ def test_an_image_that_is_not_there_is_explained(policy: Policy) -> None:
     policy.apply(engine={"image": "example/missing:1"})
     policy.wait("RolloutUnblocked", "False", "Error")
     assert policy.conditions()["Ready"] == ("False", "Error")
+
+
+def test_the_status_follows_the_last_engine(policy: Policy) -> None:
+    policy.apply()
+    policy.wait("Ready", "True", "Ready")
+    policy.apply(engine={"image": "example/echo:1", "replicas": 0})
+
+    def told() -> bool:
+        status = policy.get("tsp")["status"]
+        return "policyHashes" not in status and status["replicas"] == 0
+
+    until("no engine is left in the status", told, seconds=20)
 
 
 def test_off_is_ready_without_an_engine_that_is_ours(policy: Policy) -> None:

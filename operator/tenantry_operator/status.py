@@ -47,12 +47,12 @@ def observed(facts: Facts, policy_hash: str, before: Before) -> dict[str, Any]:
         "replicas": facts.rollout.current,
         "readyReplicas": facts.rollout.ready,
         "policyHash": policy_hash,
-        "policyHashes": _hashes(facts),
         "tenantNames": _line(tenant.name for tenant in spec.tenants) or names.DEFAULT_TENANT,
         "gpu": describe(spec.gpu),
     }
-    weights = _line(_weights(facts.policy))
-    return {**status, "weights": weights} if weights else status
+    # The API server makes null, which it then refuses, of an applied map that loses its last entry.
+    maybe = {"policyHashes": _hashes(facts), "weights": _line(_weights(facts.policy))}
+    return {**status, **{key: value for key, value in maybe.items() if value}}
 
 
 def refused(error: Invalid, before: Before) -> dict[str, Any]:

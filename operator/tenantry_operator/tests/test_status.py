@@ -41,6 +41,10 @@ def test_it_says_which_policy_is_wanted_and_which_is_in_force() -> None:
     assert found["policyHashes"] == {"a": "h1", "b": "h1"}
 
 
+def test_a_map_of_hashes_that_has_none_is_left_out() -> None:
+    assert "policyHashes" not in _written(Before({"policyHashes": {"a": "h1"}}, 3, EARLY), pods=())
+
+
 @pytest.mark.parametrize(
     ("gpu", "text"),
     [
