@@ -104,6 +104,7 @@ def build(plan: Plan) -> str:
     for path in plan.masks:
         _mask(root, path)
     _volumes(root, plan, layers)
+    _uncover(root, plan)
     return root
 
 
@@ -197,12 +198,29 @@ def _own_directories(root: str) -> None:
 
 def _needed(root: str, paths: Iterable[str]) -> None:
     for path in paths:
-        if not _hidden(path):
-            continue
-        target = resolve(root, path)
-        _mount_point(target, is_directory=os.path.isdir(path))
-        sys_.mount(path, target, flags=sys_.MS_BIND | sys_.MS_REC)
-        make_readonly(target)
+        if _hidden(path):
+            _show(root, path)
+
+
+def _show(root: str, path: str) -> None:
+    target = resolve(root, path)
+    _mount_point(target, is_directory=os.path.isdir(path))
+    sys_.mount(path, target, flags=sys_.MS_BIND | sys_.MS_REC)
+    make_readonly(target)
+
+
+def _uncover(root: str, plan: Plan) -> None:
+    """Show again what is needed and lies below a volume, such as a checkout in /tmp.
+
+    The volume then holds the empty directories that lead there.
+    """
+    volumes = tuple(bind.target.rstrip("/") + "/" for bind in plan.binds)
+    shown = [path for path in plan.needed if path.startswith(volumes)]
+    for path in shown:
+        _show(root, path)
+    for path in plan.masks:
+        if any(path.startswith(above + "/") for above in shown):
+            _mask(root, path)
 
 
 def _hidden(path: str) -> bool:

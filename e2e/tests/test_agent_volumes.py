@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e import paths
 from e2e.poll import until
 from e2e.tests import podkit
 from e2e.tests.podkit import a_container, a_pod
@@ -143,6 +144,21 @@ def test_an_empty_dir_is_shared_by_the_containers_and_survives_a_restart(
         read = ("sh", "-c", "cat /disk/a /dev/shm/b; stat -f -c %T /dev/shm")
         seen = cluster.kubectl("exec", "shared", f"-n{namespace}", f"-c{container}", "--", *read)
         assert seen == "a\nb\ntmpfs\n"
+
+
+def test_a_volume_over_the_checkout_hides_neither_the_programs_nor_uncovers_secrets(
+    cluster: Cluster, namespace: str
+) -> None:
+    above = paths.checkout().parent
+    manifest = a_pod(
+        namespace,
+        "covered",
+        a_container("main", volumeMounts=[mounted("over", str(above))]),
+        volumes=[{"name": "over", "emptyDir": {}}],
+    )
+    podkit.run_ready(cluster, manifest)
+    listing = f"ls {above}; ls -A {cluster.run_dir.parent}"
+    assert podkit.inside(cluster, namespace, "covered", listing) == f"{paths.checkout().name}\n"
 
 
 def test_the_account_of_a_pod_works_in_the_cluster_with_its_own_rights_only(
