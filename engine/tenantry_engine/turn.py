@@ -184,19 +184,21 @@ def arrange(
 
 
 def _protects(members: Sequence[Member], head: Head | None, light: Collection[str]) -> bool:
-    """Whether a decode in the step must not wait long for the prompt that is next.
+    """Whether a decode in the step must not wait long for a prompt.
 
-    So it is with decodes of a tenant that was served less than the prompt's, and of another one
-    that is light: just served it may be ahead by a few tokens, and its share is still not used up.
+    So it is with decodes of a tenant that was served less than the one whose prompt is next, and
+    of a light one beside any prompt of another: just served it may be ahead by a few tokens, and
+    its share is still not used up.
     """
     prompts = [m.rank for m in members if not translate.decoding(m.request)]
-    following = min([*prompts, *([head.rank] if head else [])], default=None)
-    if following is None:
+    if head is not None:
+        prompts.append(head.rank)
+    if not prompts:
         return False
+    following, owners = min(prompts), {rank.tenant for rank in prompts}
     decoding = {m.rank for m in members if translate.decoding(m.request)}
     return any(
-        rank < following or (rank.tenant in light and rank.tenant != following.tenant)
-        for rank in decoding
+        rank < following or (rank.tenant in light and owners != {rank.tenant}) for rank in decoding
     )
 
 

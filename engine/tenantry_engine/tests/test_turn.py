@@ -108,6 +108,13 @@ def test_steps_are_short_while_they_hold_decodes_to_protect(
     assert plan.tokens == 1 + sizes[protects]
 
 
+def test_a_light_tenant_s_own_prompt_does_not_open_the_step_to_the_others() -> None:
+    members = [a_member("q1", tag=1), a_member("n1", tag=9, prompt=4000)]
+    relaxed = turn.arrange(members[1:], a_head("q2", tag=1), StepModel(), Ceiling(None, 2048))
+    kept = turn.arrange(members, a_head("q2", tag=1), StepModel(), Ceiling(None, 2048), ("q",))
+    assert kept.tokens < relaxed.tokens
+
+
 def test_nothing_goes_back_while_the_blocks_suffice() -> None:
     members = [a_member("q1", tag=1), a_member("n1", tag=9)]
     assert turn.overflow(arranged(members), members, a_room(free_blocks=20)) == []
