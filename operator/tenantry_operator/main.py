@@ -28,7 +28,7 @@ from tenantry_operator.workqueue import WorkQueue
 
 log = logging.getLogger("tenantry_operator")
 
-OK, BAD_INPUT, FAILED = 0, 2, 3
+OK, BAD_INPUT, FAILED, INTERRUPTED = 0, 2, 3, 130
 RETRY_SECONDS = 2.0
 
 
@@ -51,22 +51,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     handlers.quiet()
     try:
-        asyncio.run(_run(settings))
+        return asyncio.run(_run(settings))
     except (ApiError, LeaseLostError, OSError) as error:
         sys.stderr.write(f"tenantry-operator: {error}\n")
         return FAILED
     except Exception:  # the outermost loop: the kubelet starts us again
         log.exception("the operator has failed")
         return FAILED
-    return OK
+
+
+class Stop(asyncio.Event):
+    """Set by the signal that ends the process; `status` is then its exit status."""
+
+    status = OK
+
+    def take(self, number: signal.Signals) -> None:
+        """A signal has come."""
+        self.status = INTERRUPTED if number is signal.SIGINT else OK
+        self.set()
 
 
 def _utc() -> datetime:
     return datetime.now(UTC)
 
 
-async def _run(settings: Settings) -> None:
-    stop = asyncio.Event()
+async def _run(settings: Settings) -> int:
+    stop = Stop()
     loop = asyncio.get_running_loop()
     _stop_by_signal(stop)
     async with await Cluster.connect() as cluster, aiohttp.ClientSession() as session:
@@ -74,17 +84,18 @@ async def _run(settings: Settings) -> None:
         who = Candidate(settings.namespace, settings.identity)
         async with _http(worker, settings.port):
             if not await _unless(stop, _lead(cluster, who)):
-                return
+                return stop.status
             try:
                 await _operate(worker, settings, lease.hold(cluster, who, _utc), stop)
             finally:
                 await lease.release(cluster, who)
+    return stop.status
 
 
-def _stop_by_signal(stop: asyncio.Event) -> None:
+def _stop_by_signal(stop: Stop) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.take, number)
 
 
 def _worker(cluster: Cluster, engines: Engines, settings: Settings) -> Worker:
@@ -130,7 +141,7 @@ async def _until(asked: Callable[[], Coroutine[Any, Any, bool]], waiting: str) -
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+async def _unless(stop: Stop, work: Coroutine[Any, Any, None]) -> bool:
     """Whether `work` ended before we were told to stop."""
     tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
     try:
@@ -143,7 +154,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
 
 
 async def _operate(
-    worker: Worker, settings: Settings, held: Coroutine[Any, Any, None], stop: asyncio.Event
+    worker: Worker, settings: Settings, held: Coroutine[Any, Any, None], stop: Stop
 ) -> None:
     """Everything at once until we are told to stop; each of the others ends only by failing."""
     loops: list[Coroutine[Any, Any, Any]] = [
@@ -163,7 +174,7 @@ async def _operate(
         await _cancel(tasks)
 
 
-async def _kopf(worker: Worker, stop: asyncio.Event) -> None:
+async def _kopf(worker: Worker, stop: Stop) -> None:
     """kopf's watches. Its answer to a signal waits 5 s for others' tasks, so ours replaces it."""
     started = asyncio.Event()
     operator = asyncio.create_task(
