@@ -144,14 +144,16 @@ def test_a_startup_probe_holds_the_others_back_and_kills_what_does_not_come_up(
 def test_deletion_runs_the_hook_sends_sigterm_and_leaves_no_process(
     cluster: Cluster, namespace: str
 ) -> None:
-    script = "trap 'echo term; exit 0' TERM; while true; do sleep 0.1; done"
-    hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo hook > /proc/1/fd/1"]}}}
+    script = "trap 'echo term; exit 0' TERM; echo up; while true; do sleep 0.1; done"
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo hook >> /proc/1/fd/1"]}}}
     podkit.run_ready(cluster, a_pod(namespace, "polite", a_shell(script, lifecycle=hook)))
     mine = cluster.processes(namespace, "polite")
     assert mine
     with cluster.inside(
         ["kubectl", "logs", "-f", "polite", f"-n{namespace}"], stdout=subprocess.PIPE, text=True
     ) as follower:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == "up\n"  # from here on it follows
         cluster.kubectl("delete", "pod", "polite", f"-n{namespace}")
         output, _ = follower.communicate(timeout=20)
     assert output.split() == ["hook", "term"]
@@ -177,7 +179,7 @@ def test_a_forced_deletion_does_not_wait(cluster: Cluster, namespace: str) -> No
     podkit.run_ready(cluster, manifest)
     mine = cluster.processes(namespace, "stuck")
     cluster.kubectl("delete", "pod", "stuck", f"-n{namespace}", "--force", "--grace-period=0")
-    until("no process", lambda: not [pid for pid in mine if Path(f"/proc/{pid}").exists()])
+    assert until("no process", lambda: not [pid for pid in mine if Path(f"/proc/{pid}").exists()])
 
 
 def test_a_node_refuses_a_pod_whose_devices_are_taken(cluster: Cluster, namespace: str) -> None:

@@ -65,7 +65,7 @@ def test_a_service_without_ready_endpoints_refuses_at_once(
         done = cluster.run_inside(["curl", "-sm5", f"http://{address}/"], check=False)
         return done.returncode == 7 and time.monotonic() - began < 2
 
-    until("refusal", refused, seconds=10)
+    assert until("refusal", refused, seconds=10)
 
 
 def test_a_headless_service_names_its_pods(cluster: Cluster, namespace: str) -> None:
@@ -73,7 +73,7 @@ def test_a_headless_service_names_its_pods(cluster: Cluster, namespace: str) -> 
     headless["spec"]["clusterIP"] = "None"
     podkit.apply(cluster, headless)
     seen = podkit.run_ready(cluster, a_pod(namespace, "web", a_container(image=podkit.ECHO)))
-    until(
+    assert until(
         "the name",
         lambda: (
             seen["status"]["podIP"]

@@ -80,7 +80,7 @@ def test_a_pod_waits_for_a_config_map_that_is_not_there_yet(
         lambda: "FailedMount" in cluster.kubectl("get", "events", f"-n{namespace}"),
     )
     podkit.apply(cluster, a_config_map(namespace, "later", key="here"))
-    podkit.wait_for(cluster, namespace, "patient", podkit.is_ready)
+    assert podkit.wait_for(cluster, namespace, "patient", podkit.is_ready)
 
 
 def test_secrets_sub_paths_and_the_downward_api_are_files(cluster: Cluster, namespace: str) -> None:
@@ -264,4 +264,6 @@ def test_what_a_container_writes_reaches_neither_the_machine_nor_another_pod(
 def test_run_as_non_root_refuses_a_root_image(cluster: Cluster, namespace: str) -> None:
     security = {"runAsNonRoot": True, "runAsUser": 0}
     podkit.apply(cluster, a_pod(namespace, "root", a_container(securityContext=security)))
-    podkit.wait_for(cluster, namespace, "root", podkit.waits_with("CreateContainerConfigError"))
+    assert podkit.wait_for(
+        cluster, namespace, "root", podkit.waits_with("CreateContainerConfigError")
+    )

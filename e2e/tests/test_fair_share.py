@@ -105,7 +105,7 @@ def test_each_policy_gets_its_share_and_then_what_the_other_leaves(
     until("our reason in the others' conditions", lambda: says_why(cluster))
     gone = f"--selector={gpu_pods.POLICY_LABEL}=b"
     cluster.kubectl("delete", "pods", f"--namespace={NAMESPACE}", gone, "--wait=false")
-    until("everything for a", lambda: shares(cluster) == (4, 0), 60)
+    assert until("everything for a", lambda: shares(cluster) == (4, 0), 60)
 
 
 @KINDS
@@ -139,7 +139,7 @@ def test_the_chart_gives_whole_policies_their_share(new_cluster: NewCluster, kin
     until("two pods each", lambda: shares(cluster) == (2, 2))
     until("our reason in the others' conditions", lambda: says_why(cluster))
     cluster.kubectl("delete", "tsp", "b", f"--namespace={NAMESPACE}", "--wait=false")
-    until("everything for a", lambda: shares(cluster) == (4, 0), 60)
+    assert until("everything for a", lambda: shares(cluster) == (4, 0), 60)
 
 
 def our_pods(cluster: Cluster, component: str) -> list[gpu_pods.Body]:

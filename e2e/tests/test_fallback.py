@@ -72,7 +72,7 @@ def test_the_policy_says_so_within_a_minute(engine: Engine) -> None:
         lacking = ("False", "SeamMissing")
         return found["EngineActive"] == lacking and found["Ready"] == lacking
 
-    until("EngineActive and Ready are False, SeamMissing", told, TOLD_SECONDS)
+    assert until("EngineActive and Ready are False, SeamMissing", told, TOLD_SECONDS)
 
 
 def test_stock_scheduling_serves(engine: Engine) -> None:

@@ -82,6 +82,7 @@ def pools(installed: Cluster) -> Iterator[Mapping[str, Pool]]:
             "wait", "--for=condition=Ready", f"tsp/{policy}", "-n", NAMESPACE, "--timeout=180s"
         )
     yield {policy: Pool(installed, policy) for policy in ("chat", "chat-off")}
+    installed.kubectl("delete", "tsp", "--all", "-n", NAMESPACE)
     installed.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 
 

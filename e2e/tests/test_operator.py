@@ -168,13 +168,27 @@ def test_nothing_of_ours_stays_on_the_policy_itself(policy: Policy) -> None:
 def test_a_ready_policy_is_written_no_more(policy: Policy) -> None:
     policy.apply()
     policy.wait("Ready", "True", "Ready")
-    before = policy.get("tsp")["metadata"]["resourceVersion"]
+    before = _settled(policy)
     policy.run("label", "service", "chat", "touched=yes")
     policy.run("annotate", "deployment", "chat", "touched=yes")
     policy.run("patch", "service", "chat", "--type=merge", "-p", '{"spec":{"selector":{"x":"y"}}}')
     until("the selector is mended", lambda: _selects_its_pods(policy))
     assert policy.get("tsp")["metadata"]["resourceVersion"] == before
     assert policy.get("service")["metadata"]["labels"]["touched"] == "yes"
+
+
+def _settled(policy: Policy) -> str:
+    """The policy's version once nothing has been written for two seconds."""
+    seen, since = "", 0.0
+
+    def quiet() -> str | None:
+        nonlocal seen, since
+        version = policy.get("tsp")["metadata"]["resourceVersion"]
+        if version != seen:
+            seen, since = version, time.monotonic()
+        return seen if time.monotonic() - since > 2.0 else None
+
+    return until("the status stays as it is", quiet)
 
 
 def _selects_its_pods(policy: Policy) -> bool:
@@ -211,7 +225,7 @@ def test_drift_is_mended(
     policy.apply()
     until("the children", lambda: policy.get("deployment"))
     policy.run("patch", kind, "chat", "--type=merge", "-p", json.dumps(patch))
-    until(f"the {kind} is mended", lambda: mended(policy.get(kind)), seconds=15)
+    assert until(f"the {kind} is mended", lambda: mended(policy.get(kind)), seconds=15)
 
 
 @pytest.mark.parametrize("kind", ["configmap", "service", "deployment"])
@@ -220,7 +234,7 @@ def test_a_deleted_child_comes_back(policy: Policy, kind: str) -> None:
     until("the children", lambda: policy.get("deployment"))
     uid = policy.get(kind)["metadata"]["uid"]
     policy.run("delete", kind, "chat", "--wait=false")
-    until(
+    assert until(
         f"another {kind}",
         lambda: (policy.get(kind) or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid,
         seconds=30,
@@ -290,7 +304,7 @@ def test_the_status_follows_the_last_engine(policy: Policy) -> None:
         status = policy.get("tsp")["status"]
         return "policyHashes" not in status and status["replicas"] == 0
 
-    until("no engine is left in the status", told, seconds=20)
+    assert until("no engine is left in the status", told, seconds=20)
 
 
 def test_off_is_ready_without_an_engine_that_is_ours(policy: Policy) -> None:
@@ -304,7 +318,7 @@ def test_a_deleted_policy_leaves_nothing_behind(policy: Policy) -> None:
     policy.apply()
     policy.wait("Ready", "True", "Ready")
     policy.run("delete", "tsp", "chat")
-    until("no child is left", lambda: not policy.children(), seconds=60)
+    assert until("no child is left", lambda: not policy.children(), seconds=60)
 
 
 def test_a_policy_is_deleted_at_once_while_the_operator_is_away(
