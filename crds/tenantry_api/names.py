@@ -5,7 +5,6 @@ Constants are words of the contract; the functions make names out of other names
 
 import hashlib
 import re
-from collections.abc import Container
 
 GROUP = "tenantry.dev"
 VERSION = "v1alpha1"
@@ -71,14 +70,6 @@ def dedicated_name(policy: str, tenant: str) -> str:
         return f"{policy}-{slug}"
     head = policy[: room - _HASH_DIGITS - 1].strip("-")
     return f"{head}-{_digest(policy)}-{slug}"
-
-
-def metric_tenant(name: str, known: Container[str]) -> str:
-    """The value of the label `tenant`: a tenant that the policy names, else `default` or `other`.
-
-    A raw name from a client never becomes a label.
-    """
-    return name if name == DEFAULT_TENANT or name in known else OTHER_TENANT
 
 
 def _digest(text: str) -> str:

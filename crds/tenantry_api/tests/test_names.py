@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,11 +51,3 @@ def test_a_short_policy_keeps_its_name_in_front() -> None:
 def test_long_policies_with_the_same_beginning_do_not_clash() -> None:
     one, other = (names.dedicated_name("c" * 62 + end, "gold") for end in "ab")
     assert one != other
-
-
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [("gold", "gold"), ("default", "default"), ("other", "other"), ("user-4711", "other")],
-)
-def test_only_a_name_that_the_policy_gives_becomes_a_metric_label(name: str, label: str) -> None:
-    assert names.metric_tenant(name, {"gold"}) == label
