@@ -3,7 +3,6 @@
 import heapq
 import itertools
 import math
-import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from tenantry_core.ordering import (
     expired,
     volume,
 )
+from tenantry_core.tests.lots import Lots
 
 WILD = st.floats() | st.sampled_from([0.0, -0.0, 1.0, 1.7e9, 5e-324, INF, -INF, math.nan])
 WHOLE = st.integers(-(10**30), 10**30) | st.integers(-2, 2)
@@ -64,20 +64,20 @@ def a_job(request: str = "a", arrival: float = 0.0, **other: Any) -> Job:
     return Job(request, arrival, **{"tenant": "t", **other})
 
 
-def some_jobs(chance: random.Random, number: int) -> list[Job]:
+def some_jobs(lots: Lots, number: int) -> list[Job]:
     return [
         Job(
             f"r{each}",
             arrival=float(each // 2),
-            tenant=chance.choice("abc"),
-            priority=chance.randrange(3),
-            weight=chance.choice([0.0, 1.0, 3.0]),
-            prompt=chance.randrange(1, 4000),
-            context=chance.randrange(1, 4000),
-            length=chance.uniform(1, 900),
-            seconds=chance.uniform(0, 2),
-            deadline=chance.choice([INF, each + 5.0]),
-            preempted=chance.choice([0, 0, 0, 1, 4]),
+            tenant=lots.pick("abc"),
+            priority=lots.below(3),
+            weight=lots.pick([0.0, 1.0, 3.0]),
+            prompt=1 + lots.below(4000),
+            context=1 + lots.below(4000),
+            length=lots.uniform(1, 900),
+            seconds=lots.uniform(0, 2),
+            deadline=lots.pick([INF, each + 5.0]),
+            preempted=lots.pick([0, 0, 0, 1, 4]),
         )
         for each in range(number)
     ]
@@ -103,7 +103,7 @@ def test_no_key_is_nan_and_no_two_requests_have_the_same(
 @EVERY
 @given(jobs=DIFFERENT, state=STATES, chance=st.randoms(use_true_random=False))
 def test_the_order_does_not_depend_on_who_was_put_in_first(
-    key: Ordering, jobs: list[Job], state: State, chance: random.Random
+    key: Ordering, jobs: list[Job], state: State, chance: Any
 ) -> None:
     shuffled = list(jobs)
     chance.shuffle(shuffled)
@@ -157,23 +157,23 @@ def test_two_processes_with_different_hash_seeds_agree() -> None:
 @NAMES
 def test_each_pop_is_the_least_of_what_waits_at_that_moment(name: str) -> None:
     for seed in range(20):
-        chance = random.Random(seed)  # noqa: S311
+        lots = Lots(seed)
         order = Order(name)
         waiting: dict[str, Job] = {}
         heap: list[tuple[Any, str]] = []
-        jobs = some_jobs(chance, 200)
+        jobs = some_jobs(lots, 200)
         for job in jobs:
             order.arrived(job)
         for job in jobs:
             waiting[job.request] = job
             heapq.heappush(heap, (order(job), job.request))
-            if chance.random() < 0.4:
+            if lots.uniform() < 0.4:
                 request = heapq.heappop(heap)[1]
                 taken = waiting.pop(request)
                 assert order(taken) <= min(
                     (order(each) for each in waiting.values()), default=NOTHING
                 )
-                if chance.random() < 0.2:  # passed over: it comes back with its first arrival
+                if lots.uniform() < 0.2:  # passed over: it comes back with its first arrival
                     waiting[request] = taken
                     heapq.heappush(heap, (order(taken), request))
 
