@@ -20,8 +20,9 @@ HORIZON: Final = 32
 class Forecast:
     """The blocks that running requests take and give back, step by step.
 
-    Made anew for a step: `add` what runs (a few additions for each), then ask `growth` as often as
-    needed; what is admitted is added too, and counts from then on. `block` is in tokens.
+    `add` what runs (a few additions for each), then ask `growth` as often as needed; what is
+    admitted is added too, and counts from then on. It stays right for a few steps: say with
+    `after` how many have passed, and make it with that much more horizon. `block` is in tokens.
     """
 
     def __init__(self, block: int, horizon: int = HORIZON) -> None:
@@ -34,26 +35,30 @@ class Forecast:
         self._changes = [0] * (horizon + 2)
         self._held: list[int] | None = None
 
-    def add(self, remaining: float, into: int, held: int, pending: int = 0) -> None:
+    def add(self, remaining: float, into: int, held: int, pending: int = 0, after: int = 0) -> None:
         """A request with so many output tokens to come, by prediction, one in each step.
 
         `into` is how many tokens its last block holds (a full one may be given as 0 or as `block`),
         `held` its blocks, `pending` the prompt tokens to compute before the output goes on: their
-        blocks are taken in the first step, however many steps the prompt is spread over.
+        blocks are taken in its first step, however many steps the prompt is spread over. All is
+        meant at the end of step `after` of the forecast.
         """
         self.running += 1
         self._held = None
-        block, changes, into = self._block, self._changes, into % self._block
-        ahead = _blocks(into + pending, block) - _blocks(into, block)
-        changes[1] += ahead
-        held += ahead
-        first = block - (into + pending - 1) % block
-        last = max(-int(-remaining // 1), 1) if remaining < self._horizon else self._horizon
-        for step in range(first, last + 1, block):
+        block, changes, end = self._block, self._changes, self._horizon
+        if pending:
+            ahead = _blocks(into % block + pending, block) - _blocks(into % block, block)
+            changes[min(after, end) + 1] += ahead
+            held += ahead
+            into += pending
+        ends = remaining <= end - after - 1
+        if ends:
+            end = after + max(-int(-remaining // 1), 1)
+        taken = range(after + block - (into - 1) % block, end + 1, block)
+        for step in taken:
             changes[step] += 1
-            held += 1
-        if last < self._horizon:
-            changes[last + 1] -= held
+        if ends:
+            changes[end + 1] -= held + len(taken)
 
     def growth(self, steps: int, after: int = 0) -> int:
         """The most blocks that are taken, less those given back, at the end of any of the next

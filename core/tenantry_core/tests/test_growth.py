@@ -69,6 +69,25 @@ def test_a_forecast_that_is_added_to_is_that_of_all_of_them(
     assert forecast.running == len(first) + len(more)
 
 
+@given(SOME, SOME, st.integers(0, 8))
+def test_a_forecast_that_is_some_steps_old_is_a_new_one_of_what_runs_by_then(
+    first: list[Runs], more: list[Runs], passed: int
+) -> None:
+    old = forecast_of(first, horizon=HORIZON + 8)
+    for each in more:
+        old.add(each.remaining, each.tokens % 16, each.blocks(16), each.pending, passed)
+    now = [
+        Runs(each.remaining - passed, each.tokens + each.pending + passed)
+        for each in first
+        if passed and each.remaining > passed
+    ]
+    ended = [each for each in first if passed and each.remaining == passed]
+    new = forecast_of([*(now if passed else first), *more], horizon=HORIZON)
+    leaving = sum(-(-(each.tokens + each.pending + passed) // 16) for each in ended)
+    new._changes[1] -= leaving  # they hold their blocks to the end of that step
+    assert old.growth(HORIZON + passed, passed) == new.growth(HORIZON)
+
+
 @given(SOME, st.integers(0, 60), st.integers(0, 60))
 def test_after_an_admission_nobody_that_runs_lacks_a_block_within_the_horizon(
     running: list[Runs], free: int, need: int
