@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -389,3 +390,11 @@ def test_the_rolling_quantile_is_that_of_the_last_values(values: list[float], wi
         rolling.add(value)
     last = sorted(INF if math.isnan(value) else value for value in values[-window:])
     assert rolling.value == (last[math.ceil(0.8 * len(last)) - 1] if last else INF)
+
+
+def test_the_page_shows_the_table_of_parameters_and_every_ordering() -> None:
+    page = Path(__file__).parents[3].joinpath("docs/reference/orderings.md").read_text("utf-8")
+    for name in ORDERINGS:
+        assert f"\n| `{name}`" in page
+    for row in ordering.TABLE:
+        assert f"| `{row.name}` | {row.default:g} | {row.unit} | {row.meaning} |" in page
