@@ -16,12 +16,12 @@ all of them:
 """
 
 import math
-from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
+
+from tenantry_core.quantiles import Rolling
 
 INF: Final = math.inf
 SENT_BACK, WAITING = -1.0, 0.0
@@ -30,6 +30,8 @@ FOREGROUND, LAST = 0.0, 1.0
 """The first number of a key: the second is for what is served when nothing else waits."""
 DOUBLINGS: Final = 32
 """Beyond so many, what is left of a request that keeps being sent back counts no more."""
+LEAST: Final = 0.02
+"""GPU seconds below which requests are hardly told apart by `doubling`."""
 LEVELS: Final = 2**31
 """Priorities beyond this, either way, are of one level in `AgingPriority`."""
 
@@ -86,6 +88,10 @@ class Parameters:
         default=600.0,
         metadata=_row("s per GPU s", "Cost: the wait that makes up for one GPU second more"),
     )
+    doubling: float = field(
+        default=0.0,
+        metadata=_row("s", "Cost: the wait that makes up for twice as many GPU seconds"),
+    )
     token_aging: float = field(
         default=0.1,
         metadata=_row("s per token", "Weighted: the wait that makes up for one token at weight 1"),
@@ -108,11 +114,13 @@ class Parameters:
     )
 
     def __post_init__(self) -> None:
-        for name in ("aging", "token_aging", "level", "boosts"):
+        for name in ("aging", "doubling", "token_aging", "level", "boosts"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; give 0 or more")
         if not self.level < INF:
             raise ValueError("level is inf; for strict priorities take the ordering Priority")
+        if not self.doubling < INF:
+            raise ValueError("doubling is inf; for pure cost order give aging inf")
         if not 0 < self.quantile < 1:
             raise ValueError(f"quantile is {self.quantile!r}; give a share between 0 and 1")
         if not self.window >= 1:
@@ -149,9 +157,17 @@ class Ordering(Protocol):
 
 
 def cost(job: Job, state: State = STANDARD) -> Key:
-    """The least predicted GPU time left, after what it has waited."""
-    seconds = _left(job.seconds, job, state)
-    score = _aged(job.arrival, seconds, state.parameters.aging)
+    """The least predicted GPU time left, after what it has waited.
+
+    What counts against it is `aging` for each second of it, and `doubling` for each time that it is
+    twice `LEAST`. The second keeps the tail short at a small price in the mean, and hardly
+    depends on whether predictions are all too long or too short.
+    """
+    seconds, used = _left(job.seconds, job, state), state.parameters
+    arrival = job.arrival
+    if used.doubling:
+        arrival += used.doubling * math.log2(1.0 + seconds / LEAST)
+    score = _aged(arrival, seconds, used.aging)
     return (FOREGROUND, _turn(job, state), score, seconds, *_tie(job))
 
 
@@ -250,10 +266,10 @@ class Order:
         self.name = name
         self._key = ORDERINGS[name]
         self._state = State(parameters or Parameters())
-        self._volumes: Quantile | None = None
+        self._volumes: Rolling | None = None
         if name == "SVF1Bit":
             used = self._state.parameters
-            self._volumes = Quantile(used.quantile, used.window)
+            self._volumes = Rolling(used.quantile, used.window)
 
     def __call__(self, job: Job) -> Key:
         """The key of the job."""
@@ -262,32 +278,8 @@ class Order:
     def arrived(self, job: Job) -> None:
         """Learn what sizes come, where the ordering depends on it."""
         if self._volumes is not None:
-            self._volumes.add(volume(job))
+            self._volumes.add(_size(volume(job)))
             self._state = State(self._state.parameters, self._volumes.value)
-
-
-class Quantile:
-    """A quantile of the last `window` values, by nearest rank; inf before the first."""
-
-    def __init__(self, share: float, window: int) -> None:
-        self._share = share
-        self._window = window
-        self._recent: deque[float] = deque()
-        self._ordered: list[float] = []
-
-    def add(self, value: float) -> None:
-        """Take a value in, and let the oldest go once the window is full."""
-        value = _size(value)
-        if len(self._recent) == self._window:
-            del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
-        self._recent.append(value)
-        insort(self._ordered, value)
-
-    @property
-    def value(self) -> float:
-        """The quantile now."""
-        n = len(self._ordered)
-        return self._ordered[math.ceil(self._share * n) - 1] if n else INF
 
 
 def volume(job: Job) -> float:

@@ -22,7 +22,6 @@ from tenantry_core.ordering import (
     Order,
     Ordering,
     Parameters,
-    Quantile,
     State,
     expired,
     volume,
@@ -36,6 +35,7 @@ STATES = st.builds(
     st.builds(
         Parameters,
         st.sampled_from([0.0, 1.0, 600.0, INF]),
+        st.sampled_from([0.0, 25.0]),
         st.sampled_from([0.0, 0.1, INF]),
         st.sampled_from([0.0, 60.0, 1e300]),
     ),
@@ -276,6 +276,18 @@ def test_by_cost_nobody_is_passed_by_what_comes_later_than_its_handicap(
         assert other <= arrival + 600.0 * seconds + 1e-6
 
 
+@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 100), st.floats(0, 100))
+def test_by_the_logarithm_of_cost_one_of_a_hundred_times_the_size_waits_seven_doublings(
+    arrival: float, other: float, seconds: float, fewer: float
+) -> None:
+    order = Order("Cost", Parameters(aging=0.0, doubling=25.0))
+    large, small = a_job("a", arrival, seconds=seconds), a_job("b", other, seconds=fewer)
+    if order(small) < order(large):
+        assert other <= arrival + 25.0 * math.log2(1.0 + seconds / 0.02) + 1e-6
+    if 0.02 <= seconds <= 100.0 * fewer and order(small) < order(large):
+        assert other <= arrival + 25.0 * 7.0
+
+
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.integers(-5, 5), st.integers(-5, 5))
 def test_by_ageing_priority_nobody_is_passed_by_what_comes_later_than_the_levels_between(
     arrival: float, other: float, low: int, high: int
@@ -354,6 +366,15 @@ def test_small_volumes_go_before_large_ones_once_some_have_been_seen() -> None:
     assert order(small) < order(large)
 
 
+@NAMES
+@given(job=ANY, length=st.floats(1, 1e6), seconds=st.floats(0.001, 1e3))
+def test_only_those_that_say_so_depend_on_predictions(
+    name: str, job: Job, length: float, seconds: float
+) -> None:
+    other = replace(job, length=length, seconds=seconds)
+    assert name in ordering.PREDICTED or Order(name)(other) == Order(name)(job)
+
+
 # --- the table ------------------------------------------------------------------------
 
 
@@ -371,6 +392,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     [
         ({"aging": -1.0}, "aging is -1.0; give 0 or more"),
         ({"aging": math.nan}, "aging is nan"),
+        ({"doubling": INF}, "give aging inf"),
         ({"token_aging": -0.1}, "token_aging is -0.1"),
         ({"level": INF}, "take the ordering Priority"),
         ({"boosts": -1}, "boosts is -1"),
@@ -381,15 +403,6 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
 def test_a_parameter_out_of_range_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Parameters(**values)
-
-
-@given(st.lists(st.floats(0, 1e9) | st.just(math.nan), max_size=60), st.integers(1, 20))
-def test_the_rolling_quantile_is_that_of_the_last_values(values: list[float], window: int) -> None:
-    rolling = Quantile(0.8, window)
-    for value in values:
-        rolling.add(value)
-    last = sorted(INF if math.isnan(value) else value for value in values[-window:])
-    assert rolling.value == (last[math.ceil(0.8 * len(last)) - 1] if last else INF)
 
 
 def test_the_page_shows_the_table_of_parameters_and_every_ordering() -> None:
