@@ -1,6 +1,7 @@
 """A cost model: how long a step of an engine takes on a GPU, and how large that engine is.
 
-Step time is `dense` by the tokens of the step (a table, linear between its points and beyond them),
+Step time is `dense` by the tokens of the step (a
+table, linear between its points, and beyond them on its mean slope: tables are staircases),
 plus a price for each sequence, for each token of context that a decode attends to, and for the
 attention of prompt chunks. It divides among requests without a rest: who brings what pays for it,
 and `dense` goes by tokens.
@@ -141,9 +142,13 @@ class Costs:
         if tokens <= 0:
             return 0.0
         pairs = self.times.dense_ms
-        at = min(max(bisect_right(self._tokens, tokens), 1), len(pairs) - 1)
-        (x0, y0), (x1, y1) = pairs[at - 1], pairs[at]
-        ms = y0 + (y1 - y0) * (tokens - x0) / (x1 - x0)
+        at = bisect_right(self._tokens, tokens)
+        (x0, y0), (x1, y1) = pairs[at - 1], pairs[min(at, len(pairs) - 1)]
+        ms = y0
+        if at == len(pairs):
+            ms += (tokens - x0) * (y0 - pairs[0][1]) / (x0 - pairs[0][0])
+        elif tokens > x0:
+            ms += (tokens - x0) * (y1 - y0) / (x1 - x0)
         return ms * 1e-3 * self.slowdown
 
     def _mixed(self, tokens: int) -> float:
