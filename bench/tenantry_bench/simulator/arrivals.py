@@ -99,7 +99,10 @@ def _bodies(tenant: Tenant, numbers: random.Random) -> Iterator[Recorded]:
         name = f"{tenant.name}-{number}"
         if tenant.connections > 1:
             name = f"{tenant.name}-c{number % tenant.connections}-{number}"
-        prompt, output = draw(kind.prompt, numbers), draw(kind.output, numbers)
+        if kind.pairs:
+            prompt, output = numbers.choice(kind.pairs)
+        else:
+            prompt, output = draw(kind.prompt, numbers), draw(kind.output, numbers)
         yield Recorded(name, tenant.name, 0.0, prompt, output, LIMIT, tenant.priority)
 
 

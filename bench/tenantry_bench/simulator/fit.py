@@ -1,8 +1,8 @@
 """Fits the prices of a cost model to measurements; pure functions over plain lists of numbers.
 
 `dense` turns measured points into a table, `decode`, `attention` and `first_tokens` find the prices
-of sequences, context and prompt attention. Prices are never negative. Errors are weighed relative to the
-measured time, so that short steps count as much as long ones.
+of sequences, context and prompt attention. Prices are never negative. Errors are weighed relative
+to the measured time, so that short steps count as much as long ones.
 """
 
 from __future__ import annotations

@@ -54,6 +54,7 @@ def run(
     progress: Callable[[float], None] = _quiet,
 ) -> Run:
     """Simulate. The same arguments give the same run, to the last digit."""
+    scenario = scenario.scaled(Costs(options.profile.times).request)
     if arm not in APART:
         return Run(scenario, arm, seed, options, [_one(scenario, arm, seed, options, progress)])
     logs = []

@@ -254,7 +254,7 @@ def a10g(data: Path) -> Profile:
         model="Llama-2-7B in float16",
         calibrated=False,
         source="The profile a100-llama3-8b by data sheet (600 GB/s, 125 TFLOPS), times "
-        f"{A10G_SCALE}: an engine like the one of VTC's experiments, to compare arms on, not times.",
+        f"{A10G_SCALE}: an engine like that of VTC's experiments, to compare arms on, not times.",
         kv_tokens=10_000,
         times=_by_sheet(data, "a10g", 13.5, 524_288, A10G_SCALE),
     )
