@@ -6,14 +6,22 @@ are CPU time of the thread; the garbage collector is frozen; each case is measur
 the median of the runs counts. Exit status 1: a limit was missed.
 """
 
+import argparse
 import gc
+import importlib
+import os
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from prometheus_client import CollectorRegistry
+
 from tenantry_core.quantiles import quantile
+from tenantry_engine.config import EngineConfig
+from tenantry_engine.metrics import EngineMetrics
 
 SECONDS: Final = 0.025
 """What a step takes on the virtual clock: windows of the scheduler pass as on an engine."""
@@ -88,8 +96,8 @@ class Lane:
 
     scheduler: Any
     clock: Clock
-    kit: Any
     case: Case
+    offline: Any
     serial: int = 0
     schedule: list[float] = field(default_factory=list)
     update: list[float] = field(default_factory=list)
@@ -100,7 +108,8 @@ class Lane:
             tenant = f"tenant-{self.serial % self.case.tenants}"
             output = 40 + self.serial % 48 if self.case.admissions else 1900
             name = f"{tenant}-{self.serial}"
-            self.scheduler.add_request(self.kit.request(name, PROMPT, output, tenant=tenant))
+            prompt = self.offline.Prompt(PROMPT)
+            self.scheduler.add_request(self.offline.request(name, prompt, output, tenant=tenant))
             self.serial += 1
 
     def step(self) -> None:
@@ -108,16 +117,35 @@ class Lane:
         began = time.thread_time()
         output = self.scheduler.schedule()
         self.schedule.append(time.thread_time() - began)
-        answer = self.kit.answer(self.scheduler, output)
+        answer = self._answer(output)
         self.clock.now += SECONDS
         began = time.thread_time()
         self.scheduler.update_from_output(output, answer)
         self.update.append(time.thread_time() - began)
 
+    def _answer(self, output: Any) -> Any:
+        requests, word = self.scheduler.requests, [self.offline.WORD]
+        ids = list(output.num_scheduled_tokens)
+        return self.offline.answer(ids, [word * (not requests[i].is_prefill_chunk) for i in ids])
 
-def measure(case: Case, make: Callable[[Case], Sequence[Lane]], steps: int) -> Figures:
-    """One run: `make` gives stock's lane and ours."""
-    lanes = make(case)
+
+def pair(case: Case) -> tuple[Lane, Lane]:
+    """vLLM's scheduler under the case's load, and ours."""
+    # Imports vLLM, which takes seconds.
+    offline = importlib.import_module("tenantry_engine.offline")
+    conductor = importlib.import_module("tenantry_engine.conductor")
+    size = offline.Size(seats=case.running, blocks=130 * case.running + 2000)
+    config, clock = EngineConfig(open_tenants=True), Clock()
+    setup = conductor.Setup(config, EngineMetrics(config, CollectorRegistry()), clock=clock)
+    return (
+        Lane(offline.stock(size), Clock(), case, offline),
+        Lane(offline.ours(size, setup), clock, case, offline),
+    )
+
+
+def measure(case: Case, steps: int) -> Figures:
+    """One run."""
+    lanes = pair(case)
     for _ in range(3 * case.running // 2 + 60):
         for lane in lanes:
             lane.fill()
@@ -175,3 +203,32 @@ def _figures(case: Case, stock: Lane, ours: Lane) -> Figures:
 
 def _micro(values: Sequence[float], thousandths: int) -> float:
     return 1e6 * quantile(sorted(values), thousandths)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's arguments."""
+    made = argparse.ArgumentParser(
+        prog="python -m tenantry_bench.overhead", description=__doc__, allow_abbrev=False
+    )
+    made.add_argument("--runs", type=int, default=5, help="runs of each case (default: 5)")
+    made.add_argument("--steps", type=int, default=300, help="steps of a run (default: 300)")
+    made.add_argument("--only", default="", metavar="TEXT", help="cases whose name has this in it")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure every case, print the table; 1 if a limit was missed."""
+    options = parser().parse_args(argv)
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    figures = []
+    for case in CASES:
+        if options.only in case.name:
+            runs = [measure(case, options.steps) for _ in range(options.runs)]
+            figures.append(median(runs))
+            print(f"{case.name}: {figures[-1].added:+.1%}", file=sys.stderr)  # noqa: T201
+    print(table(figures))  # noqa: T201
+    return 0 if all(each.within for each in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

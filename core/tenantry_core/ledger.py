@@ -16,6 +16,7 @@ members share alike.
 """
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import repeat
 from typing import Final, NamedTuple
 
 DUE: Final = -1
@@ -67,6 +68,8 @@ class Ledger:
         self._present: frozenset[str] = frozenset()
         self._demand: list[int] = []
         """Tiers that have work now, if there is more than one."""
+        self._only: int | None = None
+        """The band of all that have work, if it is one."""
         self._owed = [0.0 for _ in BANDS]
         self._virtual = [0.0 for _ in BANDS]
         self._largest = [0.0 for _ in BANDS]
@@ -80,15 +83,25 @@ class Ledger:
         self._advance()
         return Rank(self.turn(band), self._lifted(tenant, band), tenant)
 
-    def line(self, tenants: Iterable[str], ahead: float = 0.0) -> list[tuple[int, float, str]]:
+    def line(self, tenants: Collection[str], ahead: float = 0.0) -> list[tuple[int, float, str]]:
         """The ranks of tenants that have work, as plain tuples: for a step that asks about many.
         Each is put `ahead` by so many credits, divided by its weight."""
-        turns = [self.turn(band) for band in BANDS]
         tags, bands = self._tags, self._bands
-        if not ahead:
-            return [(turns[bands[each]], tags[each], each) for each in tenants]
-        credit, divisor = ahead * self._credit, self.divisor
-        return [(turns[bands[each]], tags[each] - credit / divisor(each), each) for each in tenants]
+        if ahead:
+            credit, divisor = ahead * self._credit, self.divisor
+            return [(self.turn(bands[t]), tags[t] - credit / divisor(t), t) for t in tenants]
+        if self._only is not None:
+            return list(zip(repeat(self._only), map(tags.__getitem__, tenants), tenants))
+        turns = [self.turn(band) for band in BANDS]
+        return [(turns[bands[each]], tags[each], each) for each in tenants]
+
+    def precedes(self, tenants: Collection[str], place: tuple[int, float, str]) -> bool:
+        """Whether any of these tenants, who have work, was served less than who has this place."""
+        if not tenants:
+            return False
+        if self._only is not None:
+            return (self._only, min(map(self._tags.__getitem__, tenants))) < place[:2]
+        return min(self.line(tenants)) < place
 
     def band(self, tenant: str) -> int:
         """Which band the tenant's weight and tier put it in."""
@@ -168,7 +181,9 @@ class Ledger:
         self._owed[served] = max(self._owed[served] - cost, 0.0)
 
     def _tell_demand(self) -> None:
-        tiers = sorted({self._bands[t] for t in self._present} - {BACKGROUND})
+        bands = {self._bands[tenant] for tenant in self._present}
+        self._only = min(bands) if len(bands) == 1 else None
+        tiers = sorted(bands - {BACKGROUND})
         self._demand = tiers if len(tiers) > 1 else []
         self._owed = [x if band in self._demand else 0.0 for band, x in enumerate(self._owed)]
 

@@ -177,17 +177,18 @@ class Book:
     def _divided(self, step: Step, seconds: float) -> dict[str, float]:
         """Each tenant's part of a step's time."""
         given = step.given
-        tokens = sum(count for _, count, _ in given.decodes)
-        context = sum(end for _, _, end in given.decodes)
         loads: dict[Any, Load] = {tenant: each.load for tenant, each in given.prompts.items()}
-        if tokens:
-            loads[DECODES] = Load(decodes=tokens)
-            loads[CONTEXT] = Load(context=context)
+        if given.tokens:
+            loads[DECODES] = Load(decodes=given.tokens)
+            loads[CONTEXT] = Load(context=given.total)
         parts: dict[Any, float] = self.model.divide(seconds, loads)
-        if tokens:
-            token, each = parts.pop(DECODES) / tokens, parts.pop(CONTEXT) / max(context, 1)
-            for tenant, count, end in given.decodes:
-                parts[tenant] = parts.get(tenant, 0.0) + token * count + each * end
+        if given.tokens:
+            token = parts.pop(DECODES) / given.tokens
+            each = parts.pop(CONTEXT) / max(given.total, 1)
+            context = given.context
+            for tenant, count in given.decodes.items():
+                part = token * count + each * context[tenant]
+                parts[tenant] = parts.get(tenant, 0.0) + part
         return parts
 
     def _take(self, output: Any) -> Step | None:
@@ -210,11 +211,7 @@ class Book:
 
 
 def _load(given: Reading) -> Load:
-    decodes = context = 0
-    for _, count, end in given.decodes:
-        decodes += count
-        context += end
-    prefill = 0
+    prefill, decodes, context = 0, given.tokens, given.total
     for each in given.prompts.values():
         prefill += each.prefill
         decodes += each.decodes

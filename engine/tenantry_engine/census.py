@@ -25,6 +25,10 @@ class Census:
         """The others, in the order of the list."""
         self.version = 0
         """Changes whenever a tenant begins or ceases to run something."""
+        self.moves = 0
+        """Changes whenever the seats of a tenant do."""
+        self.total = 0
+        """Context of all decodes."""
         self.base = 0
         """The length of the list."""
         self._owner = owner
@@ -40,11 +44,6 @@ class Census:
     def decoding(self) -> int:
         """Requests that decode, of all tenants."""
         return self.base - len(self.prompts)
-
-    @property
-    def total(self) -> int:
-        """Context of all decodes."""
-        return sum(self.context.values())
 
     def behind(self, running: Sequence[Any]) -> bool:
         """Whether the prompts stand behind all decodes."""
@@ -69,10 +68,15 @@ class Census:
         """Something has happened that the sums do not know."""
         self._valid = False
 
-    def stepped(self, new: Iterable[Any], base: int) -> None:
-        """A step was scheduled in which each decode got one token and `new` requests began."""
+    def advance(self) -> None:
+        """A step was scheduled in which each decode got one token."""
+        context = self.context
         for tenant, count in self.decodes.items():
-            self.context[tenant] += count
+            context[tenant] += count
+        self.total += self.decoding
+
+    def join(self, new: Iterable[Any], base: int) -> None:
+        """In that step `new` requests began, and prompts may be through."""
         for request in new:
             self._seat(self._owner(request), 1)
             self.prompts.append(request)
@@ -86,6 +90,7 @@ class Census:
     def passed_over(self, request: Any) -> None:
         """A decode got no token in the step after all."""
         self.context[self._owner(request)] -= 1
+        self.total -= 1
 
     def ended(self, request: Any) -> None:
         """A request that decoded is through."""
@@ -110,11 +115,14 @@ class Census:
                 decodes[tenant] = decodes.get(tenant, 0) + 1
                 context[tenant] = context.get(tenant, 0) + request.num_computed_tokens
         self.base = len(running)
+        self.total = sum(context.values())
+        self.moves += 1
         self._valid = True
         if before != seats.keys():
             self.version += 1
 
     def _seat(self, tenant: str, change: int) -> None:
+        self.moves += 1
         count = self.seats.get(tenant, 0)
         self.seats[tenant] = count + change
         if count + change < 1:
@@ -124,6 +132,7 @@ class Census:
             self.version += 1
 
     def _decode(self, tenant: str, change: int, context: int) -> None:
+        self.total += context
         count = self.decodes.get(tenant, 0) + change
         if count:
             self.decodes[tenant] = count

@@ -68,6 +68,7 @@ class Conductor:
         self._census = self.reader.census
         self._present: frozenset[str] = frozenset()
         self._version = (-1, -1)
+        self._nobody_below: tuple[object, ...] = ()
         self._played: Played | None = None
         self._entry: Entry | None = None
         self.queue.split(by_tenant=_divides(setup.config))
@@ -130,9 +131,9 @@ class Conductor:
         version = (census.version, self.queue.version)
         if version != self._version or holding:
             self._version = (-1, -1) if holding else version
-            self._present = frozenset(
-                (*census.seats, *self.queue.counts, *self.reader.count(holding))
-            )
+            self._present = frozenset(census.seats.keys() | self.queue.counts.keys())
+            if holding:
+                self._present = self._present.union(self.reader.count(holding))
         self.book.attend(now, self._present)
 
     def _decides(self) -> bool:
@@ -158,17 +159,26 @@ class Conductor:
 
     def _watch(self, now: float, gate: Gate) -> None:
         """Who waits below its share, and for how long."""
-        running, share = gate.running, gate.share
-        below = [t for t in self.queue.lanes if running.get(t, 0) < share.get(t, 0)]
-        gate.below = frozenset(t for t in below if self._ready(t))
+        gate.below = self._below(gate)
         if not self._waits and len(gate.below) <= gate.free:
             return  # there is a seat for each
         line = self.book.ledger.line
-        most = max(line(running), default=NOBODY)
+        most = max(line(gate.running), default=NOBODY)
         self._waits.see(now, line(gate.below), self._fresh(now, gate), most)
         gate.late = self._waits.late(now)
         for tenant in self._waits.inverted(now):
             self.book.inverted(tenant)
+
+    def _below(self, gate: Gate) -> frozenset[str]:
+        """Tenants that wait and hold less than their share of the seats."""
+        at = (self._census.moves, self.queue.version, gate.share)
+        if self._nobody_below == at:
+            return frozenset()
+        running, share = gate.running, gate.share
+        below = [t for t in self.queue.lanes if running.get(t, 0) < share[t]]
+        if not below:
+            self._nobody_below = at
+        return frozenset(t for t in below if self._ready(t))
 
     def _fresh(self, now: float, gate: Gate) -> frozenset[str]:
         """Of those below their share, who runs nothing and has been waiting for a moment only."""
@@ -183,7 +193,7 @@ class Conductor:
         if entry is None or gate.free < 1 or gate.closed:
             return
         lanes, ledger = self.queue.lanes, self.book.ledger
-        line = ledger.line(t for t in lanes if t not in gate.below)
+        line = ledger.line(lanes.keys() - gate.below if gate.below else lanes)
         line += ledger.line(gate.below, AHEAD)
         entry.admission = Admission(line, gate, self._first)
 
@@ -200,7 +210,7 @@ class Conductor:
             head=head,
             tokens=scheduler.decode_tokens(census),
             in_order=census.behind(scheduler.running),
-            line=self.book.ledger.line,
+            precedes=self.book.ledger.precedes,
             light=self._light,
         )
         plan: Turn = turn.arrange(scene, self.book.model, ceiling)

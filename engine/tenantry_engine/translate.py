@@ -84,14 +84,27 @@ def generated(outputs: Mapping[int, Any], owners: Mapping[str, str]) -> dict[str
 
 @dataclass(slots=True)
 class Reading:
-    """What a step gives. `decodes` are (tenant, tokens, context after the step) of those who got
-    nothing but tokens of decode, `prompts` is what everybody got beyond that."""
+    """What a step gives, by tenant: `decodes` are tokens of decode, `context` is what these
+    requests hold after the step, `prompts` what was given beyond that. `tokens` and `total` are the
+    sums of the first two."""
 
-    decodes: list[tuple[str, int, int]] = field(default_factory=list)
+    decodes: dict[str, int] = field(default_factory=dict)
+    context: dict[str, int] = field(default_factory=dict)
     prompts: dict[str, Served] = field(default_factory=dict)
+    tokens: int = 0
+    total: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.decodes or self.prompts)
+
+    def take_out(self, tenant: str, context: int) -> None:
+        """One decode of the tenant got no token after all."""
+        self.decodes[tenant] -= 1
+        self.context[tenant] -= context
+        self.tokens -= 1
+        self.total -= context
+        if not self.decodes[tenant]:
+            del self.decodes[tenant], self.context[tenant]
 
 
 class Reader:
@@ -156,17 +169,13 @@ class Reader:
             idle = self._idle(scheduled, running[:base])
         if found + decoding - len(idle) != len(scheduled):
             return self._each(output, scheduler.requests)
-        reading.decodes = [
-            (tenant, count, context + count)
-            for (tenant, count), context in zip(
-                census.decodes.items(), census.context.values(), strict=True
-            )
-        ]
-        census.stepped(new, len(running))
+        census.advance()
+        reading.decodes, reading.context = census.decodes.copy(), census.context.copy()
+        reading.tokens, reading.total = decoding, census.total
         for request in idle:
+            reading.take_out(self.tenant(request), request.num_computed_tokens + 1)
             census.passed_over(request)
-        if idle:
-            reading.decodes = self._without(reading.decodes, idle)
+        census.join(new, len(running))
         return reading
 
     def _idle(self, scheduled: Mapping[str, int], running: Sequence[Any]) -> list[Any]:
@@ -174,36 +183,23 @@ class Reader:
         prompts = {id(prompt) for prompt in self.census.prompts}
         return [r for r in running if r.request_id not in scheduled and id(r) not in prompts]
 
-    def _without(
-        self, decodes: list[tuple[str, int, int]], idle: Sequence[Any]
-    ) -> list[tuple[str, int, int]]:
-        tokens = self.count(idle)
-        context: Counter[str] = Counter()
-        for request in idle:
-            context[self.tenant(request)] += request.num_computed_tokens + 1
-        return [
-            (tenant, count - tokens[tenant], end - context[tenant])
-            for tenant, count, end in decodes
-            if count > tokens[tenant]
-        ]
-
     def _each(self, output: Any, requests: Mapping[str, Any]) -> Reading:
         """The same, request by request."""
         self.census.doubt()
         reading = Reading()
         drafts = output.scheduled_spec_decode_tokens
-        sums: dict[str, list[int]] = {}
         for name, scheduled in output.num_scheduled_tokens.items():
             request = requests[name]
             # vLLM has moved num_computed_tokens past this step when schedule() returns.
             end = request.num_computed_tokens
             if scheduled - len(drafts.get(name, ())) == 1 and end > request.num_prompt_tokens:
-                entry = sums.setdefault(self.tenant(request), [0, 0])
-                entry[0] += scheduled
-                entry[1] += end
+                tenant = self.tenant(request)
+                reading.decodes[tenant] = reading.decodes.get(tenant, 0) + scheduled
+                reading.context[tenant] = reading.context.get(tenant, 0) + end
             else:
                 self._prompt(request, scheduled, reading.prompts)
-        reading.decodes = [(tenant, count, end) for tenant, (count, end) in sums.items()]
+        reading.tokens = sum(reading.decodes.values())
+        reading.total = sum(reading.context.values())
         return reading
 
     def _prompt(self, request: Any, tokens: int, totals: dict[str, Served]) -> None:

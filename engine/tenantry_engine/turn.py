@@ -5,7 +5,7 @@ set the knobs, let vLLM schedule, put everything back.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ class Member:
         return self.rank.tenant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Head:
     """A waiting request in turn: its tenant's rank, prompt tokens to do, KV blocks it needs."""
 
@@ -48,7 +48,7 @@ class Head:
     blocks: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Prompt:
     """A running request whose prompt is not through, and its tenant's rank."""
 
@@ -56,11 +56,11 @@ class Prompt:
     rank: Rank
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: it is made in every step, at a quarter of the time
 class Scene:
     """What a step is planned from: the running list and its census, its prompts by rank, the head
     that would be admitted, the tokens that the decodes take, whether they stand before the prompts,
-    the ranks of tenants, and who is `light`: asks for no more seats than its share.
+    who ranks before whom, and who is `light`: asks for no more seats than its share.
     """
 
     running: Sequence[Any]
@@ -69,7 +69,7 @@ class Scene:
     head: Head | None
     tokens: int
     in_order: bool
-    line: Callable[[Iterable[str]], list[Place]]
+    precedes: Callable[[Collection[str], Place], bool]
     light: Callable[[], Collection[str]]
 
     @property
@@ -90,7 +90,7 @@ def _rank(prompt: Prompt) -> Rank:
     return prompt.rank
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
     """The plan: the knobs in tokens, the running requests in order (None: as they stand), and those
     of them that sit the step out."""
@@ -238,7 +238,7 @@ def _protects(scene: Scene) -> bool:
         return False
     following, owners = min(ranks), {rank.tenant for rank in ranks}
     decoding = scene.census.decodes
-    if decoding and min(scene.line(decoding)) < following:
+    if scene.precedes(decoding, following):
         return True
     return any(owners != {tenant} for tenant in scene.light() if tenant in decoding)
 

@@ -36,8 +36,10 @@ def a_step(book: Book, served: dict[str, Served], seconds: float, *, at: float =
 
 def a_reading(**served: Served) -> Reading:
     """What a step gave: tokens of decode, or parts of prompts."""
-    decodes = [(t, each.decodes, each.context) for t, each in served.items() if each.decodes]
-    return Reading(decodes, {t: each for t, each in served.items() if not each.decodes})
+    decodes = {tenant: each.decodes for tenant, each in served.items() if each.decodes}
+    context = {tenant: served[tenant].context for tenant in decodes}
+    prompts = {tenant: each for tenant, each in served.items() if tenant not in decodes}
+    return Reading(decodes, context, prompts, sum(decodes.values()), sum(context.values()))
 
 
 CHAT = Served(decodes=1, context=100)

@@ -57,7 +57,7 @@ def a_scene(members: list[Member], head: Head | None = None, light: tuple[str, .
         head=head,
         tokens=census.decoding,
         in_order=census.behind(running),
-        line=lambda tenants: [ranks[tenant] for tenant in tenants],
+        precedes=lambda tenants, place: any(ranks[tenant] < place for tenant in tenants),
         light=lambda: light,
     )
 
