@@ -74,6 +74,7 @@ class Conductor:
                 with self._played(self._plan(now)):
                     yield
             else:
+                self._waits = Waits()  # in a pause nobody waits for anybody
                 yield
         finally:
             self._gate = None
@@ -137,6 +138,7 @@ class Conductor:
         ceiling = Ceiling(self._config.step_budget, scheduler.max_num_scheduled_tokens)
         light = self._gate.light if self._gate is not None else ()
         plan = turn.arrange(members, head, self.book.model, ceiling, light)
+        plan = turn.showing(plan, scheduler.may_hide)
         return plan if scheduler.divisible() else turn.uncapped(plan, ceiling.tokens)
 
     def _fitting(self, plan: Turn, members: Sequence[Member]) -> Turn:

@@ -5,7 +5,7 @@ set the knobs, let vLLM schedule, put everything back.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -211,6 +211,13 @@ def _beside(head: Head | None, prefills: Sequence[Member], chunk: int) -> tuple[
     if not ahead and 2 * head.tokens <= chunk:
         return behind[:1], chunk - head.tokens
     return ahead, NO_THRESHOLD
+
+
+def showing(plan: Turn, may_hide: Callable[[Any], bool]) -> Turn:
+    """The plan with those that vLLM has to see behind all others."""
+    seen = [request for request in plan.hidden if not may_hide(request)]
+    hidden = [request for request in plan.hidden if may_hide(request)]
+    return replace(plan, visible=[*plan.visible, *seen], hidden=hidden)
 
 
 def uncapped(plan: Turn, tokens: int) -> Turn:

@@ -31,6 +31,12 @@ def recount(harness: Any) -> Any:  # noqa: ARG001 - which has imported vLLM as i
     return importlib.import_module("tenantry_engine.tests.recount")
 
 
+@pytest.fixture(scope="session")
+def features(harness: Any) -> Any:  # noqa: ARG001 - which has imported vLLM as it should be
+    """Engines with other features of vLLM's, imported as late as the harness is."""
+    return importlib.import_module("tenantry_engine.tests.features")
+
+
 @pytest.fixture
 def free_port() -> int:
     """A port that nobody listens on."""

@@ -254,6 +254,8 @@ def vllm_queue() -> Any:
 
 def tenant_of(each: Any) -> str:
     """The tenant that a test wrote into its request."""
+    if each.sampling_params is None:
+        return str(each.pooling_params.extra_kwargs["tenantry"])
     return str((each.sampling_params.extra_args or {}).get("tenantry"))
 
 

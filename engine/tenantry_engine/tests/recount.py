@@ -31,6 +31,8 @@ WEIGHTS: Final = (
 )
 SIZE: Final = harness.Size(seats=12, tokens=256, blocks=64)
 LIVE: Final = 40
+LIMIT: Final = 20_000
+"""Steps within which the requests at hand must end when no more come."""
 OUTPUT_PRICE: Final = 2
 """A token of output counts twice where the policy is `fairness: Tokens`."""
 
@@ -56,6 +58,7 @@ CELLS: Final = tuple(itertools.starmap(Cell, itertools.product(ORDERINGS, Fairne
 class Audit(harness.Engine):
     """An engine that recounts after each step. `between` is called while a step is under way."""
 
+    size: harness.Size = SIZE
     charged: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     between: Callable[[], None] = lambda: None
 
@@ -107,8 +110,8 @@ class Audit(harness.Engine):
         cached = output.scheduled_cached_reqs.req_ids
         new = [each.req_id for each in output.scheduled_new_reqs]
         assert sorted([*cached, *new]) == sorted(scheduled)
-        assert sum(scheduled.values()) == output.total_num_scheduled_tokens <= SIZE.tokens
-        assert len(running) == len(self.scheduler.running) <= SIZE.seats
+        assert sum(scheduled.values()) == output.total_num_scheduled_tokens <= self.size.tokens
+        assert len(running) == len(self.scheduler.running) <= self.size.seats
 
     def _queues(self) -> None:
         """Our queue's counters, and that every live request stands in exactly one place."""
@@ -132,6 +135,17 @@ class Audit(harness.Engine):
         assert len(held) == pool.num_gpu_blocks - 1 - pool.get_num_free_blocks()
 
 
+class Maker:
+    """Makes the requests of a load."""
+
+    def request(self, name: str, prompt: Sequence[int], output: int, tenant: str) -> Any:
+        """One request, with so many tokens of output."""
+        return harness.request(name, prompt, output, tenant=tenant)
+
+    def before(self, load: "Load") -> None:
+        """Called before each step."""
+
+
 @dataclass
 class Load:
     """Requests at random times, some in pairs that nothing but the id tells apart, and what may
@@ -140,18 +154,21 @@ class Load:
     engine: Audit
     rng: random.Random
     config: EngineConfig
+    maker: Maker = field(default_factory=Maker)
     aborted: set[str] = field(default_factory=set)
     wanted: dict[str, int] = field(default_factory=dict)
     pausing: int = 0
 
     def before(self) -> None:
         """What happens before a step."""
+        self.maker.before(self)
         if self.rng.random() < 0.25 and len(self.engine.scheduler.requests) < LIVE:
             self.arrive()
         if self.rng.random() < 0.02:
             self.abort()
-        if self.rng.random() < 0.004:
-            self.engine.scheduler.reset_prefix_cache(reset_running_requests=True)
+        scheduler = self.engine.scheduler
+        if self.rng.random() < 0.004 and not len(scheduler.kv_holding_waiting):
+            scheduler.reset_prefix_cache(reset_running_requests=True)
         if self.rng.random() < 0.004:
             weights = self.rng.choice(WEIGHTS)
             self.config = replace(self.config, weights=weights)
@@ -171,8 +188,9 @@ class Load:
         prompt = [*prefix[: self.rng.randrange(5, 250)], number % 1000 + 3]
         output = self.rng.randrange(1, 60)
         for name in (f"{child}_{number}" for child in range(self.rng.choice((1, 1, 2)))):
-            self.wanted[name] = output
-            self.engine.add(harness.request(name, prompt, output, tenant=tenant))
+            each = self.maker.request(name, prompt, output, tenant)
+            self.wanted[name] = output if each.pooling_params is None else 0
+            self.engine.add(each)
 
     def abort(self) -> None:
         """Somebody hangs up, whatever state its request is in."""
@@ -189,7 +207,13 @@ class Load:
         """No more requests; those at hand end."""
         self.engine.scheduler.set_pause_state(harness.UNPAUSED)
         self.engine.between = lambda: None
-        self.engine.drain()
+        for _ in range(LIMIT):
+            if not self.engine.scheduler.requests and not self.engine.flying:
+                break
+            self.maker.before(self)
+            self.engine.step()
+        else:
+            raise AssertionError(f"still at work after {LIMIT} steps")
         self.engine.step()
 
     def _pause(self) -> None:
@@ -216,14 +240,23 @@ def play(cell: Cell, steps: int, seed: int = 1) -> Load:
     config = configuration(cell.ordering, cell.fairness)
     engine = Audit(None, depth=2 if cell.use_async else 1)
     harness.equip(engine, config, SIZE, use_async=cell.use_async)
+    load = run(engine, config, steps, seed)
+    settle(load, cell.fairness)
+    assert engine.preempted > 0, "nothing was preempted, so little was shown"
+    return load
+
+
+def run(
+    engine: Audit, config: EngineConfig, steps: int, seed: int = 1, maker: Maker | None = None
+) -> Load:
+    """So many steps of a random load on an engine that has its scheduler, then to the end."""
     engine.watch()
-    load = Load(engine, random.Random(seed), config)  # noqa: S311 - a load
+    load = Load(engine, random.Random(seed), config, maker or Maker())  # noqa: S311 - a load
     engine.between = load.between
     for _ in range(steps):
         load.before()
         engine.step()
     load.end()
-    settle(load, cell.fairness)
     return load
 
 
@@ -238,7 +271,7 @@ def settle(load: Load, fairness: Fairness) -> None:
     tokens = engine.values("tenantry_tokens")
     output = {tenant: tokens[tenant, "output"] for tenant in TENANTS}
     assert output == {tenant: engine.generated[tenant] for tenant in TENANTS}
-    assert sum(engine.values("tenantry_preemptions").values()) == engine.preempted > 0
+    assert sum(engine.values("tenantry_preemptions").values()) == engine.preempted
     seconds = engine.values("tenantry_step_seconds_sum")[()]
     assert _near(sum(engine.values("tenantry_gpu_seconds").values()), seconds)
     _charges(engine, fairness, tokens, seconds)
