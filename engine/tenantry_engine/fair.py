@@ -165,7 +165,7 @@ class FairScheduler(Scheduler):
         """Whether the request's adapter is loaded, or may be without one being taken out."""
         if not self.lora_config:
             return True
-        return len({*self._adapters, adapter(request)} - {0}) <= self.lora_config.max_loras
+        return bool(len({*self._adapters, adapter(request)} - {0}) <= self.lora_config.max_loras)
 
 
 def adapter(request: Any) -> int:
