@@ -132,10 +132,11 @@ class Census:
             self.version += 1
 
     def _decode(self, tenant: str, change: int, context: int) -> None:
-        self.total += context
         count = self.decodes.get(tenant, 0) + change
         if count:
+            self.total += context
             self.decodes[tenant] = count
             self.context[tenant] = self.context.get(tenant, 0) + context
         else:
-            del self.decodes[tenant], self.context[tenant]
+            self.total -= self.context.pop(tenant)
+            del self.decodes[tenant]

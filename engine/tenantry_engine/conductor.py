@@ -81,6 +81,8 @@ class Conductor:
         self.cause = "no_blocks"
         if self._decides():
             self._play(self._plan(now))
+        elif self._waits:
+            self._waits = Waits()  # in a pause nobody waits for anybody
 
     def after(self) -> None:
         """vLLM has scheduled, or failed to: put everything back."""
@@ -214,6 +216,8 @@ class Conductor:
             light=self._light,
         )
         plan: Turn = turn.arrange(scene, self.book.model, ceiling)
+        if plan.hidden:
+            plan = turn.showing(plan, scheduler.may_hide)
         return plan if scheduler.divisible() else turn.uncapped(plan, ceiling.tokens)
 
     def _rank(self, request: Any) -> Rank:

@@ -41,18 +41,23 @@ class FairScheduler(Scheduler):
             and type(groups[0].kv_cache_spec) is FullAttentionSpec
             and self.connector is None
         )
+        self._adapters: frozenset[int] = frozenset()
+        """LoRA adapters that running requests use as the step begins."""
 
     # --- what vLLM calls -------------------------------------------------------
 
     def add_request(self, request: Any) -> None:
         """A request arrives; from now on its tenant is known."""
-        self.conductor.reader.meet(request)
+        if request.request_id not in self.requests:  # else it is more input of a session
+            self.conductor.reader.meet(request)
         super().add_request(request)
         self.conductor.arrived(request)
 
     def schedule(self, throttle_prefills: bool = False) -> Any:
         """One step, as vLLM schedules it within the conductor's plan."""
         conductor = self.conductor
+        if self.lora_config:
+            self._adapters = frozenset(adapter(request) for request in self.running) - {0}
         try:
             conductor.before()
             output = super().schedule(throttle_prefills)
@@ -87,7 +92,7 @@ class FairScheduler(Scheduler):
 
     def divisible(self) -> bool:
         """Whether every prompt at hand may be cut into chunks of any size."""
-        if not self.scheduler_config.enable_chunked_prefill:
+        if not self.scheduler_config.enable_chunked_prefill or self.need_mamba_block_aligned_split:
             return False
         if not self.max_num_encoder_input_tokens:
             return True
@@ -127,7 +132,14 @@ class FairScheduler(Scheduler):
     def ready(self, request: Any) -> bool:
         """Whether a waiting request lacks nothing but its turn."""
         stale = request.num_stale_output_tokens and not request.drop_stale_output
-        return request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED) and not stale
+        waits = request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
+        return waits and not stale and self._has_place_for(request)
+
+    def may_hide(self, request: Any) -> bool:
+        """Whether vLLM need not see a running request in this step. It counts the adapters of
+        those that it sees, and would give the place of one it does not see to another.
+        """
+        return not (self.lora_config and adapter(request))
 
     def can_go_back(self, request: Any) -> bool:
         """Whether a running request may be preempted now."""
@@ -167,6 +179,17 @@ class FairScheduler(Scheduler):
             self.adaptive_long_prefill_threshold,
             self.scheduler_config.long_prefill_token_threshold,
         ) = saved
+
+    def _has_place_for(self, request: Any) -> bool:
+        """Whether the request's adapter is loaded, or may be without one being taken out."""
+        if not self.lora_config:
+            return True
+        return bool(len({*self._adapters, adapter(request)} - {0}) <= self.lora_config.max_loras)
+
+
+def adapter(request: Any) -> int:
+    """The number of the LoRA adapter of a request; 0: none."""
+    return request.lora_request.lora_int_id if request.lora_request else 0
 
 
 class FairAsyncScheduler(FairScheduler, AsyncScheduler):

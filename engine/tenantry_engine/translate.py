@@ -155,7 +155,8 @@ class Reader:
         """What a step that was just scheduled gives to each tenant."""
         census, scheduled, running = self.census, output.num_scheduled_tokens, scheduler.running
         base, decoding = census.base, census.decoding
-        if len(running) < base or output.scheduled_spec_decode_tokens:
+        if len(running) < base or scheduler.num_spec_tokens:
+            # Drafts may be rejected when a later step has been scheduled already.
             return self._each(output, scheduler.requests)
         reading, found = Reading(), 0
         new = running[base:]

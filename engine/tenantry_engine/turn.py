@@ -254,6 +254,13 @@ def _beside(head: Head | None, prompts: Sequence[Prompt], chunk: int) -> tuple[l
     return ahead, NO_THRESHOLD
 
 
+def showing(plan: Turn, may_hide: Callable[[Any], bool]) -> Turn:
+    """The plan with those that vLLM has to see behind all others."""
+    seen = [request for request in plan.hidden if not may_hide(request)]
+    hidden = [request for request in plan.hidden if may_hide(request)]
+    return replace(plan, visible=[*(plan.visible or ()), *seen], hidden=hidden)
+
+
 def uncapped(plan: Turn, tokens: int) -> Turn:
     """The plan for a step whose prompts cannot be cut: the engine's own limit, no threshold."""
     return replace(plan, tokens=tokens, threshold=NO_THRESHOLD)
