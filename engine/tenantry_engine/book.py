@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tenantry_api.choices import Fairness
 from tenantry_core.ledger import Ledger
-from tenantry_core.stepmodel import Load, StepModel
+from tenantry_core.stepmodel import Learned, Load, StepTimes
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.metrics import EngineMetrics
 from tenantry_engine.presence import Presence
@@ -50,9 +50,9 @@ class Book:
     """The books. Times are seconds of one monotonic clock; the caller reads it."""
 
     def __init__(
-        self, config: EngineConfig, metrics: EngineMetrics, model: StepModel | None = None
+        self, config: EngineConfig, metrics: EngineMetrics, model: StepTimes | None = None
     ) -> None:
-        self.model = StepModel() if model is None else model
+        self.model: StepTimes = Learned() if model is None else model
         self.presence = Presence()
         self.metrics = metrics
         self._config = config
@@ -211,12 +211,11 @@ class Book:
 
 
 def _load(given: Reading) -> Load:
-    prefill, decodes, context = 0, given.tokens, given.total
+    prefill, work = 0, 0.0
     for each in given.prompts.values():
         prefill += each.prefill
-        decodes += each.decodes
-        context += each.context
-    return Load(prefill, decodes, context)
+        work += each.work
+    return Load(prefill, given.tokens, given.total, work)
 
 
 def _ratios(values: Mapping[str, float]) -> dict[str, float]:
