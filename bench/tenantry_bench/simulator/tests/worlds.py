@@ -3,18 +3,18 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenantry_bench.simulator import measure, runner
+from tenantry_bench.simulator import measure, oracle, runner
 from tenantry_bench.simulator.arms import Cell
 from tenantry_bench.simulator.arrivals import Feed
 from tenantry_bench.simulator.drive import Clock, Drive, World
 from tenantry_bench.simulator.measure import Outcome
-from tenantry_bench.simulator.options import Engine, Options
+from tenantry_bench.simulator.options import Engine, Options, Told
 from tenantry_bench.simulator.profiles import Costs, find
 from tenantry_bench.simulator.record import Log
 from tenantry_bench.simulator.scenario import Scenario
 from tenantry_bench.simulator.tests.small import a_scenario
 
-__all__ = ["a_scenario", "judged", "options", "ran", "watched"]
+__all__ = ["Told", "a_scenario", "judged", "options", "oracle", "ran", "watched"]
 
 Decision = dict[str, int]
 
