@@ -68,7 +68,7 @@ class Book:
         unit = self._config.fairness
         self._config = config
         if config.fairness == unit:
-            self.ledger.reweigh(config.weight_of)
+            self.ledger.reweigh(config.weight_of, config.tier_of)
         else:
             self.ledger = self._new_ledger()
             for step in self._steps:
@@ -156,7 +156,8 @@ class Book:
         self.ledger.forget({*self._config.known, *self.presence.seen})
 
     def _new_ledger(self) -> Ledger:
-        return Ledger(self._config.weight_of, CREDIT[self._config.fairness])
+        config = self._config
+        return Ledger(config.weight_of, CREDIT[config.fairness], config.tier_of)
 
     def _advance(self, given: Reading, load: Load, predicted: float) -> dict[str, float]:
         """What the prompts of a step are predicted to cost, by tenant."""
