@@ -7,6 +7,5 @@ come in as arguments.
 Read in this order. Who claims what: `tenants` (weights as a user types them), `shares` (weighted
 max-min division). On the cluster: `slices` (what a GPU is cut into), `placement` (which node can
 take a pod). In the engine: `ledger` (what each tenant was given), `ordering` (whose turn it is),
-`prior`, `tiles`, `regression`, `stepmodel` (how long a step takes) and `budget` (how much it may
-carry). In reports: `quantiles`.
+`stepmodel` and `budget` (how much one step may carry). In reports: `quantiles`.
 """
