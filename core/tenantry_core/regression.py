@@ -25,7 +25,7 @@ UNKNOWN: Final = 0.15**2
 """Variance of an offset before the first visit, of the size of a tile's step."""
 RIDGE: Final = 0.05**2 / UNKNOWN
 """The same as visits: for offsets the noise is taken to be 5 %."""
-MOST: Final = 2000.0
+MOST: Final = 8000.0
 """Visits that a cell remembers; then all of them count half."""
 
 Vector = Sequence[float]
