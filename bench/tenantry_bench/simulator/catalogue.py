@@ -55,8 +55,9 @@ def _crowd() -> Scenario:
 
 def _fan(in_flight: int, connections: int) -> Scenario:
     name = f"N8-{in_flight}x{connections}"
-    a = Tenant("a", (shape(512, 128),), in_flight=in_flight, connections=connections)
-    b = Tenant("b", (shape(512, 128),), in_flight=256)
+    agent = (shape(512, 128),)
+    a = Tenant("a", agent, in_flight=in_flight, connections=connections)
+    b = Tenant("b", agent, in_flight=256)
     return Scenario(
         name,
         f"a with {in_flight} in flight over {connections} connections, beside a backlogged b",
@@ -64,6 +65,7 @@ def _fan(in_flight: int, connections: int) -> Scenario:
         duration=120.0,
         window=(10.0, 120.0),
         arms=("stock", "tenantry"),
+        lots="N8",
     )
 
 
