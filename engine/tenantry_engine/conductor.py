@@ -15,10 +15,11 @@ from tenantry_core import stepmodel
 from tenantry_core.budget import Ceiling, Packer, Relief
 from tenantry_core.lengths import Lengths
 from tenantry_core.ordering import Order
-from tenantry_core.stepmodel import StepTimes
+from tenantry_core.stepmodel import Load, StepTimes
 from tenantry_engine import turn
 from tenantry_engine.book import Book
 from tenantry_engine.config import EngineConfig
+from tenantry_engine.delays import Delays
 from tenantry_engine.entry import Entry
 from tenantry_engine.fitting import Fitting
 from tenantry_engine.gate import AHEAD, Gate, Place, Shares
@@ -32,6 +33,8 @@ from tenantry_engine.view import View
 from tenantry_engine.waiting import TenantQueue
 
 REPORT_SECONDS: Final = 1.0
+SHORTEST_DELAY: Final = 0.001
+"""A promise of no delay at all is broken by every step."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Conductor:
         self.reclaim = Reclaim(self._view, setup.model, self.book.inverted)
         self._shares = Shares()
         self._census = self.reader.census
+        self._delays = Delays(setup.model, self.reader.tenant, self._declared, self._company)
         self._present: frozenset[str] = frozenset()
         self._version = (-1, -1)
         self._stale: set[str] = set()
@@ -111,10 +115,12 @@ class Conductor:
 
     def arrived(self, request: Any) -> None:
         """A request is in the queue now."""
+        now = self._clock()
         self._jobs.arrived(request)
+        self._delays.arrived(request, now)
         tenant = self.reader.tenant(request)
         count = self.queue.counts[tenant] + self._census.seats.get(tenant, 0)
-        self.book.presence.asks(self._clock(), tenant, count)
+        self.book.presence.asks(now, tenant, count)
 
     def gone(self, request: Any, *, by_itself: bool) -> None:
         """A request is through; `by_itself`: its output ended it, nobody aborted it."""
@@ -123,6 +129,7 @@ class Conductor:
         if by_itself and self._jobs.finished(request, tenant):
             self._stale.add(tenant)
         self._jobs.forget(request.request_id)
+        self._delays.gone(request.request_id)
 
     def begun(self, output: Any) -> None:
         """The step has been scheduled."""
@@ -155,6 +162,7 @@ class Conductor:
         self._config = self._view.config = config
         self._shares = Shares()
         self._jobs.weight = config.weight_of
+        self._delays.reset()
         enforces = config.mode == Mode.ENFORCE
         self.queue.split(by_tenant=enforces and config.fairness != Fairness.NONE)
         name = str(config.ordering)
@@ -231,8 +239,23 @@ class Conductor:
             self._config.step_budget,
             self._scheduler.max_num_scheduled_tokens,
             share=self._shares.largest,
+            late=self._late() / max(self._config.token_delay, SHORTEST_DELAY),
             raised=self._relief.factor,
         )
+
+    def _late(self) -> float:
+        """Seconds by which tokens of light tenants are late. Tenants with something waiting do not
+        count: smaller steps would make it wait longer."""
+        waiting, decoding = self.queue.counts, self._census.decodes
+        light = [t for t in self._light() if t in decoding and t not in waiting]
+        return self._delays.worst(self._scheduler.running, light, self.queue.now)
+
+    def _declared(self, tenant: str) -> float:
+        return self._config.share_of(tenant)
+
+    def _company(self, tenant: str) -> Load:
+        census = self._census
+        return Load(decodes=census.decodes.get(tenant, 1), context=census.context.get(tenant, 0))
 
     def _precedes(self, tenants: Collection[str], place: Place) -> bool:
         if self._config.fairness == Fairness.NONE:

@@ -54,7 +54,8 @@ class EngineConfig:
     `weights` holds the tenants that were named; everybody else has `default_weight`. With
     `open_tenants` every well-formed name is a tenant of its own, otherwise only those in `tenants`
     (and `default`).
-    `step_budget` is in seconds, None means auto. `notices` are sentences for the log, once.
+    `step_budget` (None: auto) and `token_delay` are in seconds. `notices` are sentences for the log,
+    once.
     """
 
     policy: str = names.DEFAULT_TENANT
@@ -63,6 +64,7 @@ class EngineConfig:
     ordering: Ordering = Ordering.COST
     eviction: Eviction = Eviction.LRU
     step_budget: float | None = None
+    token_delay: float = 1.0
     weights: Mapping[str, float] = field(default_factory=dict)
     default_weight: float = 1.0
     tiers: Mapping[str, Tier] = field(default_factory=dict)
@@ -83,6 +85,13 @@ class EngineConfig:
     def tier_of(self, tenant: str) -> int:
         """The band of a tenant among those with a weight: 0 is served first."""
         return TIERS.index(self.tiers.get(tenant, Tier.STANDARD))
+
+    def share_of(self, tenant: str) -> float:
+        """The part of the engine that the tenant's weight declares, 0 to 1, among all that are
+        named (and itself)."""
+        weight = self.weight_of(tenant)
+        total = sum(map(self.weight_of, {*self.tenants, tenant}))
+        return weight / total if total else 0.0
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -155,6 +164,7 @@ def of_policy(policy: TenantServingPolicy, notices: tuple[str, ...] = ()) -> Eng
         ordering=spec.scheduling.ordering,
         eviction=spec.kv_cache.eviction,
         step_budget=spec.scheduling.step_budget_seconds,
+        token_delay=spec.scheduling.token_delay_seconds,
         weights={tenant.name: float(tenant.weight) for tenant in spec.tenants},
         tiers={tenant.name: tenant.tier for tenant in spec.tenants},
         tenants=tuple(tenant.name for tenant in spec.tenants),
