@@ -54,8 +54,8 @@ class EngineConfig:
     `weights` holds the tenants that were named; everybody else has `default_weight`. With
     `open_tenants` every well-formed name is a tenant of its own, otherwise only those in `tenants`
     (and `default`).
-    `step_budget` (None: auto) and `token_delay` are in seconds. `notices` are sentences for the log,
-    once.
+    `step_budget` (None: auto) and `token_delay` are in seconds. `notices` are sentences for the
+    log, once.
     """
 
     policy: str = names.DEFAULT_TENANT

@@ -54,8 +54,8 @@ class Delays:
         if not tenants:
             self._worst = 0.0
         elif self._steps % EVERY == 0 or not self._worst:
-            late = (self._late(each, now) for each in self._of(running, tenants))
-            self._worst = max(0.0, *late)
+            late = [self._late(each, now) for each in self._of(running, tenants)]
+            self._worst = max(0.0, *late, 0.0)
         return self._worst
 
     def _of(self, running: Iterable[Any], tenants: Collection[str]) -> Iterable[Any]:

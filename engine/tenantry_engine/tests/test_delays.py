@@ -14,12 +14,6 @@ class Model:
     def predict(self, load: Load) -> float:
         return STEP + TOKEN * load.prefill
 
-    def observe(self, load: Load, seconds: float) -> None:
-        """Learns nothing."""
-
-    def divide(self, seconds: float, loads: object) -> dict[str, float]:
-        raise AssertionError("nobody is charged here")
-
 
 @dataclass
 class Running:
