@@ -126,6 +126,7 @@ SEAMS: Final[tuple[Seam, ...]] = (
         SCHEDULER, "_preempt_request", "preemption", "request", "timestamp", "drop_stale_output"
     ),
     _method(SCHEDULER, "_request_blocks_can_be_freed", "preemption", "request"),
+    _method(SCHEDULER, "_free_request", "what runs", "request", "delay_free_blocks"),
     *_attributes(
         SCHEDULER,
         "order, hiding and preemption of running requests",
@@ -137,7 +138,7 @@ SEAMS: Final[tuple[Seam, ...]] = (
         SCHEDULER,
         "step budget",
         *("max_num_scheduled_tokens", "adaptive_long_prefill_threshold", "scheduler_config"),
-        *("max_num_encoder_input_tokens", "need_mamba_block_aligned_split"),
+        *("max_num_encoder_input_tokens", "need_mamba_block_aligned_split", "num_spec_tokens"),
     ),
     *_attributes(SCHEDULER, "seats", "max_num_active_reqs", "num_waiting_for_streaming_input"),
     *_attributes(
@@ -163,7 +164,7 @@ SEAMS: Final[tuple[Seam, ...]] = (
     *_attributes(
         REQUEST,
         "what a step gave to whom",
-        *("request_id", "sampling_params", "pooling_params"),
+        *("request_id", "sampling_params", "pooling_params", "arrival_time"),
         *("num_computed_tokens", "num_prompt_tokens", "num_output_placeholders"),
         *("is_prefill_chunk",),
     ),
@@ -177,6 +178,7 @@ SEAMS: Final[tuple[Seam, ...]] = (
     ),
     *_attributes(REQUEST, "LoRA", "lora_request"),
     *_attributes(STATUS, "whether a head is ready", "WAITING", "PREEMPTED"),
+    *_attributes(STATUS, "what runs", "FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED"),
     *_attributes(
         OUTPUT,
         "what a step gave to whom",

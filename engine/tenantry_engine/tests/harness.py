@@ -27,7 +27,6 @@ from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
 from e2e import models, paths
-from tenantry_core.ordering import ORDERINGS
 from tenantry_engine.conductor import Setup
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.fair import FairAsyncScheduler, FairScheduler
@@ -241,8 +240,8 @@ class Engine:
 
 
 def tenant_queue(choose: Choose = first, *, by_tenant: bool = True) -> TenantQueue:
-    """Our waiting queue, first come first served inside a lane; a request names its `tenant`."""
-    queue = TenantQueue(lambda each: str(each.tenant), ORDERINGS["FIFO"], choose)
+    """Our waiting queue, in vLLM's order inside a lane; a request names its `tenant`."""
+    queue = TenantQueue(lambda each: str(each.tenant), choose)
     queue.split(by_tenant=by_tenant)
     return queue
 

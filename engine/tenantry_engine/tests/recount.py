@@ -61,6 +61,8 @@ class Audit(harness.Engine):
     size: harness.Size = SIZE
     charged: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     between: Callable[[], None] = lambda: None
+    compared: int = 0
+    """Steps after which the sums over what runs were compared."""
 
     def watch(self) -> None:
         """Add up by itself what the ledger is told to charge."""
@@ -75,31 +77,34 @@ class Audit(harness.Engine):
 
     def step(self) -> harness.Shot:
         """One step, with everything recounted while it is under way and after it."""
-        counts = [self._counts()]
         output = self.scheduler.schedule()
         shot = harness.Shot(dict(output.num_scheduled_tokens), self._seconds(output))
         self.log.append(shot)
         self._undone(output)
-        counts.append(self._counts())
         self.flying.append((output, self._answer(output), shot.seconds))
         self.between()
-        counts.append(self._counts())
         while self.flying and (len(self.flying) >= self.depth or not shot.tokens):
             self._land()
-        counts.append(self._counts())
-        presence = self.conductor.book.presence
-        seen = {tenant: presence.of(tenant) for tenant in TENANTS}
-        assert seen in counts, f"{seen} are not the requests of any moment of this step: {counts}"
+        self._census()
         self._queues()
         self._blocks()
         return shot
 
-    def _counts(self) -> dict[str, tuple[int, int]]:
-        scheduler = self.scheduler
-        running = Counter(harness.tenant_of(each) for each in scheduler.running)
-        waiting = Counter(harness.tenant_of(each) for each in scheduler.waiting)
-        waiting += Counter(harness.tenant_of(each) for each in scheduler.kv_holding_waiting)
-        return {tenant: (running[tenant], waiting[tenant]) for tenant in TENANTS}
+    def _census(self) -> None:
+        """The sums over what runs, wherever they claim to be right."""
+        census, running = self.conductor.reader.census, self.scheduler.running
+        if not census.sure or len(running) != census.base:
+            return
+        decodes = [each for each in running if not each.is_prefill_chunk]
+        context: Counter[str] = Counter()
+        for each in decodes:
+            context[harness.tenant_of(each)] += each.num_computed_tokens
+        assert census.seats == Counter(map(harness.tenant_of, running))
+        assert census.decodes == Counter(map(harness.tenant_of, decodes))
+        assert census.context == context
+        assert census.total == sum(context.values())
+        assert census.prompts == [each for each in running if each.is_prefill_chunk]
+        self.compared += 1
 
     def _undone(self, output: Any) -> None:
         """Nobody that lost its place in this step has anything left in its output."""

@@ -1,12 +1,13 @@
-"""What of vLLM's our sources touch, found by reading them; `python -m ...seam_table` prints the
-table of the reference."""
+"""What of vLLM's our sources touch, found by reading them.
+
+`python -m tenantry_engine.tests.seam_table` writes the table into the reference.
+"""
 
 import ast
 import builtins
 import collections
 import functools
 import importlib
-import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,16 +16,19 @@ from typing import Any, Final
 import tenantry_api
 import tenantry_core
 import tenantry_engine
+from e2e import paths
 from tenantry_engine import seams
 from tenantry_engine.seams import Seam
 
 FOLDERS: Final = tuple(
     Path(str(package.__file__)).parent for package in (tenantry_core, tenantry_api, tenantry_engine)
 )
+NOT_SERVING: Final = frozenset({"seams.py", "offline.py"})
+"""The table itself, and what builds schedulers for simulators and tests only."""
 RECEIVERS: Final = frozenset({"request", "scheduler", "_scheduler", "vllm_config"})
 """A variable or attribute with one of these names holds an object of vLLM's."""
 STANDARD: Final = (
-    *("asyncio", "bisect", "contextlib", "errno", "functools", "importlib", "inspect"),
+    *("asyncio", "bisect", "contextlib", "errno", "functools", "heapq", "importlib", "inspect"),
     *("ipaddress", "itertools", "json", "logging", "math", "multiprocessing", "os", "pathlib"),
     *("prometheus_client", "prometheus_client.core", "re", "socket", "socketserver", "sys"),
     *("threading", "time"),
@@ -40,7 +44,7 @@ BUILT_IN: Final = (
 def touched() -> Iterator[tuple[str, str]]:
     """Each name of vLLM's in the sources, and the file that it is in."""
     for file in sorted(FOLDERS[-1].glob("*.py")):
-        if file.name != "seams.py":
+        if file.name not in NOT_SERVING:
             for name in foreign(file.read_text(), file.name):
                 yield name, file.name
 
@@ -48,7 +52,7 @@ def touched() -> Iterator[tuple[str, str]]:
 def mentioned() -> Iterator[str]:
     """Each name that the sources touch, whosever it is, and each class of vLLM's they import."""
     for file in FOLDERS[-1].glob("*.py"):
-        if file.name != "seams.py":
+        if file.name not in NOT_SERVING:
             yield from foreign(file.read_text(), file.name)
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.Attribute):
@@ -167,5 +171,18 @@ def without(owner: type, name: str) -> type:
     return made
 
 
+def page() -> Path:
+    """The reference that shows the table."""
+    return paths.checkout() / "docs" / "reference" / "engine.md"
+
+
+def with_table(text: str) -> str:
+    """The page with the table as it is now."""
+    lines = text.splitlines()
+    head = next(at for at, line in enumerate(lines) if line.startswith("| of | names |"))
+    end = next(at for at, line in enumerate(lines) if at > head and not line.startswith("|"))
+    return "\n".join([*lines[:head], *seams.rows(), *lines[end:], ""])
+
+
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(seams.rows()) + "\n")
+    page().write_text(with_table(page().read_text()))

@@ -264,7 +264,10 @@ def test_a_session_that_waits_for_input_keeps_its_seat_and_counts_as_its_tenant_
     for _ in range(10):
         engine.step()
     assert engine.scheduler.requests["s"].status is features.WAITS_FOR_INPUT
-    assert engine.conductor.book.presence.of("gold") == (0, 1)
+    engine.idle(2.0)
+    engine.step()
+    assert engine.values("tenantry_running_requests")["gold",] == 0
+    assert engine.values("tenantry_waiting_requests")["gold",] == 1
     assert engine.conductor._free_seats() == recount.SIZE.seats - 2
     engine.add(features.part("s", 20, 5, tenant="gold"))
     engine.drain()

@@ -27,6 +27,7 @@ def test_a_recount_after_every_step_of_a_random_run_finds_what_was_counted(
     load = recount.play(recount.Cell(ordering, fairness, use_async), STEPS)
     assert load.engine.preempted > 20
     assert len(load.aborted) > 10
+    assert load.engine.compared > STEPS / 4
 
 
 def test_a_counter_that_is_off_by_one_is_found(recount: Any, monkeypatch: Any) -> None:

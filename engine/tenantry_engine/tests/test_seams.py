@@ -96,10 +96,8 @@ def test_every_seam_says_where_it_was_seen_what_for_and_what_is_without_it() -> 
 
 
 def test_the_reference_shows_the_table() -> None:
-    text = (paths.checkout() / "docs" / "reference" / "engine.md").read_text()
-    assert "\n".join(seams.rows()) in text, (
-        "write what `python -m tenantry_engine.tests.seam_table` prints into it"
-    )
+    text = seam_table.page().read_text()
+    assert text == seam_table.with_table(text), "run `python -m tenantry_engine.tests.seam_table`"
 
 
 def test_every_name_of_vllm_s_that_the_sources_touch_is_in_the_table() -> None:
