@@ -14,10 +14,16 @@ pytestmark = pytest.mark.engine
 HERE = Path(__file__).parent
 GROUPS = (
     ("test_recount.py",),
-    ("test_features.py", "test_seams.py", "test_refusals.py", "test_life_cycle.py"),
+    (
+        "test_features.py",
+        "test_aborts.py",
+        "test_seams.py",
+        "test_refusals.py",
+        "test_life_cycle.py",
+    ),
 )
 NEEDS_KERNELS = "test_an_engine_that_lacks_a_seam_serves_and_says_so"
-SECONDS = 300
+SECONDS = 900
 
 
 def environment() -> dict[str, str]:

@@ -61,7 +61,7 @@ def test_the_order_is_the_same_whatever_seed_the_hash_function_has() -> None:
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     runs = [
         subprocess.Popen(
-            [sys.executable, "-m", "tenantry_engine.tests.recount", "--order", "--steps", "120"],
+            [sys.executable, "-m", "tenantry_engine.tests.drift", "--order", "--steps", "120"],
             env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed},
             cwd=root,
             stdout=subprocess.PIPE,
