@@ -48,9 +48,9 @@ def test_a_tenant_that_comes_back_has_neither_credit_nor_debt(
     harness: Any, weights: dict[str, float], use_async: bool
 ) -> None:
     engine = harness.ours(weighted(**weights), use_async=use_async)
-    engine.run(60.0, harness.backlog(["a"], 24, 128, 32))
+    engine.run(20.0, harness.backlog(["a"], 24, 128, 64))
     before = engine.generated.copy()
-    engine.run(30.0, harness.backlog(["a", "b"], 24, 128, 32))
+    engine.run(40.0, harness.backlog(["a", "b"], 24, 128, 64))
     then = engine.generated - before
     assert then["a"] / then["b"] == pytest.approx(weights["a"], rel=0.1)
 
