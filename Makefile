@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 PINS := requirements/dev.txt
+# One has the tests that share the session's cluster, which mostly wait; the others have the rest.
+WORKERS ?= 2
 
 .PHONY: help setup demo demo-engine test check lint types arch unit format crds pins \
         cluster-up cluster-down cluster-status wheel e2e bench oracle clean
@@ -30,7 +32,7 @@ demo-engine: setup ## the same table from `tenantry serve` alone, without Kubern
 
 test: setup ## everything that tests, on real components
 	@$(BIN)/python -m e2e.prepare
-	@$(BIN)/python -m pytest -m "not gpu and not kind"
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not kind"
 
 check: lint types arch unit ## what every commit keeps green
 

@@ -104,27 +104,21 @@ def _remove_leftovers() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the end of every component's log of a test's own clusters when it fails."""
+    """Attach the end of every component's log to the report of a test that fails: of the clusters
+    that it started, and of the session's.
+    """
     report = yield
     if report.failed:
         item.stash[FAILED] = True
-        for files in item.stash.get(STARTED, []):
+        for files in (*item.stash.get(STARTED, []), *item.config.stash.get(STARTED, [])):
             for component in LOGS:
                 lines = files.last_lines(component, SHOWN_LINES)
                 report.sections.append((str(files.log(component)), "\n".join(lines)))
     return report
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Show the end of every component's log of the session's cluster when something failed."""
-    failed = any(terminalreporter.stats.get(kind) for kind in ("failed", "error"))
-    for files in config.stash.get(STARTED, []):
-        if not failed:
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep the logs of the session's cluster for whoever looks after a failure."""
+    if not session.testsfailed:
+        for files in session.config.stash.get(STARTED, []):
             shutil.rmtree(files.run_dir, ignore_errors=True)
-            continue
-        for component in LOGS:
-            terminalreporter.section(f"{files.log(component)}", sep="-")
-            for line in files.last_lines(component, SHOWN_LINES):
-                terminalreporter.write_line(line)

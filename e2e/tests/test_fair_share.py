@@ -4,9 +4,6 @@ The pods of `a` are created first, and all of them wait before there is a node. 
 processes alone, where they can be replaced, and once with the chart and whole policies.
 """
 
-import json
-import os
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +18,19 @@ from e2e.conftest import NewCluster
 from e2e.gpu_pods import GPU, SHARED, a_pod, a_policy, bound, reasons
 from e2e.poll import until
 from e2e.second_scheduler import SecondScheduler
-from e2e.tests.test_extender_wire import LONELY, OVER_SHARE, install_policies
+from e2e.tests.test_extender_wire import OVER_SHARE, install_policies
 
 pytestmark = pytest.mark.cluster
 
 NAMESPACE = "default"
 SYSTEM = NodeSpec("system")
-COMPONENTS = ("scheduler", "operator")
+ENDS_AT_ONCE = {
+    "spec": {
+        "containers": [{"name": "engine", "lifecycle": {"preStop": {"sleep": {"seconds": 0}}}}],
+        "terminationGracePeriodSeconds": 1,
+    }
+}
+"""An engine that nobody talks to has nothing to drain."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def test_with_a_pass_through_in_its_place_first_come_takes_more_than_its_share(
 def apply_policies(cluster: Cluster, kind: Kind) -> None:
     """Policy `a` with four replicas, then `b` with two; all their pods wait."""
     for name, replicas in (("a", 4), ("b", 2)):
-        engine = {"image": gpu_pods.IDLE, "replicas": replicas}
+        engine = {"image": gpu_pods.IDLE, "replicas": replicas, "template": ENDS_AT_ONCE}
         gpu_pods.apply(cluster, a_policy(NAMESPACE, name, engine=engine, gpu=kind.gpu))
         if name == "a":
             until("the pods of a wait", lambda: all_wait(cluster, 4, 0), 60)
@@ -140,66 +143,3 @@ def test_the_chart_gives_whole_policies_their_share(new_cluster: NewCluster, kin
     until("our reason in the others' conditions", lambda: says_why(cluster))
     cluster.kubectl("delete", "tsp", "b", f"--namespace={NAMESPACE}", "--wait=false")
     assert until("everything for a", lambda: shares(cluster) == (4, 0), 60)
-
-
-def our_pods(cluster: Cluster, component: str) -> list[gpu_pods.Body]:
-    selector = f"--selector=app.kubernetes.io/component={component}"
-    namespace = f"--namespace={release.NAMESPACE}"
-    listed = cluster.kubectl("get", "pods", namespace, selector, "--output=json")
-    pods: list[gpu_pods.Body] = json.loads(listed)["items"]
-    return pods
-
-
-def kill_all(cluster: Cluster, program: str) -> int:
-    """SIGKILL for every process of the chart that runs this program; how many there were."""
-    names = [pod["metadata"]["name"] for c in COMPONENTS for pod in our_pods(cluster, c)]
-    killed = 0
-    for pid in (pid for name in names for pid in cluster.processes(release.NAMESPACE, name)):
-        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        if any(Path(word).name == program for word in words[:2]):
-            os.kill(pid, signal.SIGKILL)
-            killed += 1
-    return killed
-
-
-def gpus_in_the_books(cluster: Cluster) -> list[float]:
-    """GPUs in use as each extender counts them."""
-    return [used(cluster, pod["status"]["podIP"]) for pod in our_pods(cluster, "scheduler")]
-
-
-def used(cluster: Cluster, address: str) -> float:
-    command = ["curl", "--silent", "--max-time", "5", f"http://{address}:8080/metrics"]
-    lines = cluster.run_inside(command, check=False).stdout.splitlines()
-    rows = [line for line in lines if line.startswith("tenantry_slices{") and '"used"' in line]
-    return sum(float(row.split()[-1]) for row in rows)
-
-
-@pytest.mark.parametrize("program", ["tenantry-extender", "kube-scheduler", "tenantry-operator"])
-def test_killed_while_pods_wait_it_comes_back_and_no_gpu_is_counted_twice(
-    new_cluster: NewCluster, program: str
-) -> None:
-    cluster = new_cluster([SYSTEM])
-    release.install(cluster)
-    apply_policies(cluster, WHOLE)
-    assert kill_all(cluster, program) >= 1
-    cluster.set_nodes([SYSTEM, WHOLE.node])
-    until("two pods each", lambda: shares(cluster) == (2, 2), 90)
-    until("the books of both agree", lambda: gpus_in_the_books(cluster) == [4.0, 4.0], 60)
-    until("our reason in the others' conditions", lambda: says_why(cluster))
-
-
-def test_the_installed_extender_pokes_a_pod_whose_turn_an_edited_policy_brings(
-    installed: Cluster, namespace: str
-) -> None:
-    nothing = {"image": gpu_pods.IDLE, "replicas": 0}
-    for name in "ab":
-        gpu_pods.apply(installed, a_policy(namespace, name, engine=nothing))
-    gpu_pods.apply(installed, *[a_pod(namespace, "b", n, **LONELY) for n in range(8)])
-    until("the pods of b were tried", lambda: all(reasons(installed, namespace, "b")))
-    gpu_pods.apply(installed, *[a_pod(namespace, "a", n) for n in range(8)])
-    until("a pod of a waits for b", lambda: OVER_SHARE in str(reasons(installed, namespace, "a")))
-    before = bound(installed, namespace, "a")
-    gpu_pods.apply(installed, a_policy(namespace, "b", engine=nothing, weight=0))
-    until("another pod of a placed", lambda: bound(installed, namespace, "a") > before)
-    pods = gpu_pods.pods_of(installed, namespace, "a")
-    assert any("tenantry.dev/poked-at" in p["metadata"].get("annotations", {}) for p in pods)

@@ -173,6 +173,20 @@ def wait_for_restart(
     until(f"{sorted(killed)} run again", again, SETTLE_SECONDS)
 
 
+def gpus_in_the_books(cluster: Cluster) -> list[float]:
+    """GPUs in use as each extender counts them."""
+    pods = gpu_pods.pods_of(cluster, SYSTEM)
+    extenders = [p for p in pods if p["metadata"]["name"].startswith("tenantry-scheduler")]
+    return [used(cluster, pod["status"]["podIP"]) for pod in extenders]
+
+
+def used(cluster: Cluster, address: str) -> float:
+    command = ["curl", "--silent", "--max-time", "5", f"http://{address}:8080/metrics"]
+    lines = cluster.run_inside(command, check=False).stdout.splitlines()
+    rows = [line for line in lines if line.startswith("tenantry_slices{") and '"used"' in line]
+    return sum(float(row.split()[-1]) for row in rows)
+
+
 def test_whatever_is_killed_everybody_ends_with_a_fair_share_and_no_gpu_counts_twice(
     without_gpus: Cluster, namespace: str
 ) -> None:
@@ -185,6 +199,7 @@ def test_whatever_is_killed_everybody_ends_with_a_fair_share_and_no_gpu_counts_t
         cluster.set_nodes(gpu_nodes(2, GPUS // 2))
         wait_for_restart(cluster, SYSTEM, before, killed)
         until("equal halves", lambda: shares(cluster, namespace) == (4, 4), SETTLE_SECONDS)
+        until("the books of both agree", lambda: gpus_in_the_books(cluster) == [GPUS, GPUS])
 
         # An engine keeps its pod and with it its GPU, although others wait for one.
         until("all engines run", lambda: len(restarts(cluster, namespace)) == GPUS)

@@ -63,7 +63,7 @@ class Policy:
             "command": ["/usr/bin/python3", "-c", STAND_IN],
             "args": [],
             "startupProbe": {"periodSeconds": 1},
-            "readinessProbe": {"periodSeconds": 1},
+            "readinessProbe": {"periodSeconds": 1, "timeoutSeconds": 5},
             "lifecycle": {"preStop": {"sleep": {"seconds": 0}}},
         }
         template = {"spec": {"containers": [engine], "terminationGracePeriodSeconds": 1}}

@@ -40,15 +40,20 @@ def run(*args: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def words_of(entry: Path) -> bytes:
+    """The command line of an entry of /proc; nothing where it is no process, or has just ended."""
+    try:
+        return (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
 def belonging_to(name: str) -> list[str]:
     """The command lines of all processes that name this cluster's run directory."""
     needle = f"/clusters/{name}/".encode()
     found = []
     for entry in Path("/proc").iterdir():
-        try:
-            line = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+        line = words_of(entry)
         if needle in line + b"/":
             found.append(line.replace(b"\0", b" ").decode())
     return found
@@ -223,11 +228,10 @@ def test_a_killed_component_is_one_sentence_and_leaves_nothing(new_cluster: NewC
 def kill(component: str, name: str) -> None:
     """SIGKILL to one component of a cluster."""
     for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            line = (entry / "cmdline").read_bytes()
-            program = line.split(b"\0")[0].decode()
-            if program.endswith(f"/{component}") and f"/clusters/{name}/".encode() in line:
-                os.kill(int(entry.name), signal.SIGKILL)
+        line = words_of(entry)
+        program = line.split(b"\0")[0].decode()
+        if program.endswith(f"/{component}") and f"/clusters/{name}/".encode() in line:
+            os.kill(int(entry.name), signal.SIGKILL)
 
 
 def test_a_cluster_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
