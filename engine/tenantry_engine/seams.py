@@ -177,6 +177,24 @@ SEAMS: Final[tuple[Seam, ...]] = (
         *("status", "num_stale_output_tokens", "drop_stale_output"),
     ),
     *_attributes(REQUEST, "LoRA", "lora_request"),
+    *_attributes(
+        REQUEST,
+        "ordering",
+        *("priority", "max_tokens", "num_output_tokens", "num_preemptions"),
+    ),
+    *_attributes(
+        REQUEST,
+        "refusing what can never fit",
+        *("client_index", "get_finished_reason", "take_events"),
+    ),
+    *_attributes(STATUS, "refusing what can never fit", "FINISHED_ERROR"),
+    *_attributes(ANSWER, "refusing what can never fit", "finish_reason", "events"),
+    _method(
+        SCHEDULER,
+        "finish_requests",
+        "refusing what can never fit",
+        *("request_ids", "finished_status"),
+    ),
     *_attributes(STATUS, "whether a head is ready", "WAITING", "PREEMPTED"),
     *_attributes(STATUS, "what runs", "FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED"),
     *_attributes(
@@ -192,7 +210,7 @@ SEAMS: Final[tuple[Seam, ...]] = (
     *_attributes(CACHE, "whether a head fits", "kv_cache_groups"),
     *_attributes(GROUP, "whether a head fits", "kv_cache_spec"),
     _method(SPEC, "__init__", "whether a head fits"),
-    *_attributes(KV_CONFIG, "whether a head fits", "num_gpu_blocks"),
+    *_attributes(KV_CONFIG, "whether a head fits", "num_gpu_blocks", "enable_prefix_caching"),
     *_attributes(ADAPTER, "LoRA", "lora_int_id"),
     *_attributes(LORA_CONFIG, "LoRA", "max_loras"),
     *_attributes(SAMPLING, "tenant of a request", "extra_args"),
