@@ -53,6 +53,8 @@ class Gate:
             return False
         if self.running.get(tenant, 0) + self.admitted.get(tenant, 0) < self.share.get(tenant, 0):
             return True
+        if not any(self.running.values()) and not any(self.admitted.values()):
+            return True  # an engine that stands idle keeps no seat free
         if self.late and tenant not in self.late:
             return False
         if self._absent is None:
