@@ -18,8 +18,8 @@ from typing import Final, Protocol, TypeVar
 
 from tenantry_core import regression
 from tenantry_core.prior import SHIPPED, Prior
-from tenantry_core.regression import UNKNOWN, Cell, Solved
-from tenantry_core.tiles import BUCKETS, FINE, FINE_END, bucket, spread
+from tenantry_core.regression import Cell, Solved
+from tenantry_core.tiles import BUCKETS, FINE, FINE_END, bucket, spread, unknown
 
 Payer = TypeVar("Payer", bound=Hashable)
 
@@ -191,7 +191,7 @@ class Learned:
         at = bucket(load.tokens)
         cell = self._cells.get(at)
         if cell is None:
-            cell = self._cells[at] = Cell()
+            cell = self._cells[at] = Cell(unknown(at))
         new = cell.visits <= 0.0
         measured = min(seconds / reference, LARGEST)
         off = measured - self.predict(load) / reference
@@ -231,7 +231,7 @@ class Learned:
         self._solved = Solved(self._sums, PRIOR, self._noise)
         theta = self._solved.theta
         known = {
-            at: (min(max(cell.offset(theta), LEAST), MOST), 1.0 - cell.variance / UNKNOWN)
+            at: (min(max(cell.offset(theta), LEAST), MOST), 1.0 - cell.variance / cell.unknown)
             for at, cell in self._cells.items()
         }
         self._offsets = spread(known)
