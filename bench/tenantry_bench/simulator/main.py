@@ -72,7 +72,7 @@ def say(text: str) -> None:
 
 def _hush() -> None:
     os.environ["VLLM_CONFIGURE_LOGGING"] = "0"
-    logging.getLogger(ENGINE[0]).setLevel(logging.ERROR)
+    logging.getLogger(ENGINE[0]).setLevel(logging.CRITICAL)
 
 
 class Progress:
