@@ -25,6 +25,23 @@ def _neighbour(name: str, rate: float, text: str) -> Scenario:
     )
 
 
+def _hog() -> Scenario:
+    long = Shape(Length(low=100, high=400), Length(low=2500, high=4000))
+    short = Shape(Length(low=200, high=800), Length(low=60, high=200))
+    return Scenario(
+        "N2",
+        "120 requests with long answers that fill the KV cache (60k tokens), a newcomer at 30 s",
+        (
+            Tenant("hog", (long,), burst=120),
+            Tenant("newcomer", (short,), rate=6.0, start=30.0, priority=1),
+        ),
+        duration=150.0,
+        window=(0.0, 150.0),
+        kv_tokens=60_000,
+        drain=True,
+    )
+
+
 THREE: Final = (shape(3000, 100), shape(500, 400), shape(1000, 200))
 SAME: Final = shape(1000, 200)
 
@@ -126,6 +143,7 @@ def _table() -> Mapping[str, Scenario]:
         _neighbour("N1", 12.0, f"{light} {flood} 12 a second"),
         _neighbour("N1p", 6.0, f"{light} {flood} 6 a second"),
         _neighbour("N1x2", 24.0, f"{light} {flood} 24 a second"),
+        _hog(),
         _order(
             "N4-azure",
             (CONVERSATION, CODE),
