@@ -138,7 +138,9 @@ class Load(BaseModel):
         if twice:
             raise ValueError(f"tenant names must differ; given twice: {', '.join(twice)}")
         if self.duration is not None and self.duration <= self.warmup:
-            raise ValueError("duration must be longer than warmup, or nothing is measured")
+            raise ValueError(
+                f"duration must be longer than warmup ({self.warmup:g} s), or nothing is measured"
+            )
         return self
 
     @property

@@ -11,8 +11,8 @@ _INTRO = f"""# TenantServingPolicy
 
 `{names.API_VERSION}`, kind `{names.KIND}`, short name `{names.SHORT_NAME}`, category
 `{names.CATEGORY}`, namespaced. This page is made from the types by `make crds`; on a cluster
-`kubectl explain {names.SHORT_NAME}.spec` says the same. Examples are in `docs/examples/`, what the
-status says in [conditions](conditions.md).
+`kubectl explain {names.SHORT_NAME}.spec` gives the meanings. Examples are in `docs/examples/`, what
+the status says in [conditions](conditions.md).
 
 A quantity is a whole number, or a text in quotes: `"0.5"`, `"500m"`, `"2k"`. A duration is a text:
 `500ms`, `30s`, `1m30s`.

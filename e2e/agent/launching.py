@@ -36,7 +36,8 @@ async def prepare(context: PodContext, container: Object, base: Path) -> Launch:
     image = images.find(context.shared.images, container["image"])
     if image is None:
         raise ImageMissingError(
-            f'Container image "{container["image"]}" is not in the image map and nothing is pulled'
+            f'Container image "{container["image"]}" is not in the image map, e2e/images.yaml, '
+            "and nothing is pulled"
         )
     objects = await _objects(context, container)
     values = _environment(context, container, image, objects)

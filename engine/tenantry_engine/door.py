@@ -44,7 +44,7 @@ _SENTENCES: Final = {
     Refusal.UNKNOWN_TENANT: "the tenant in header {header} is not one of policy {policy}: "
     "use a name that the policy lists",
     Refusal.MALFORMED_TENANT: "header {header} must be given once and hold 1 to 128 printable "
-    "characters",
+    "characters, without a space at an end, and not `other`",
 }
 _HINTS: Final = {
     Outcome.UNTRUSTED: "header %s of peer %s is not believed: it is in no network of trusted peers",
