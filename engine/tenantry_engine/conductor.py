@@ -339,7 +339,7 @@ class Conductor:
         scheduler.restore_knobs(played.knobs)
         if plan.visible is not None:
             base = len(plan.visible)
-            scheduler.running = _restored(played.before, plan.hidden, base, scheduler.running)
+            scheduler.running = turn.restored(played.before, plan.hidden, base, scheduler.running)
 
     def _report(self, now: float) -> None:
         if now - self._reported < REPORT_SECONDS and self._scheduler.requests:
@@ -366,12 +366,3 @@ class Played:
     plan: Turn
     before: list[Any]
     knobs: tuple[Any, ...]
-
-
-def _restored(before: list[Any], hidden: Sequence[Any], base: int, after: list[Any]) -> list[Any]:
-    """The running list in vLLM's own order, that of admission, without those that were
-    preempted. vLLM admits nobody in a step in which it preempts."""
-    if len(after) >= base:
-        return before + after[base:]
-    staying = {id(request) for request in (*hidden, *after)}
-    return [request for request in before if id(request) in staying]

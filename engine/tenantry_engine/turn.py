@@ -288,3 +288,12 @@ def showing(plan: Turn, may_hide: Callable[[Any], bool]) -> Turn:
 def uncapped(plan: Turn, tokens: int) -> Turn:
     """The plan for a step whose prompts cannot be cut: the engine's own limit, no threshold."""
     return replace(plan, tokens=tokens, threshold=NO_THRESHOLD)
+
+
+def restored(before: list[Any], hidden: Sequence[Any], base: int, after: list[Any]) -> list[Any]:
+    """The running list in vLLM's own order, that of admission, without those that were
+    preempted. vLLM admits nobody in a step in which it preempts."""
+    if len(after) >= base:
+        return before + after[base:]
+    staying = {id(request) for request in (*hidden, *after)}
+    return [request for request in before if id(request) in staying]
