@@ -22,9 +22,9 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from tenantry_core.stepmodel import SMALLEST, Load, StepTimes
 from tenantry_core.tiles import ENDS
 
-PROTECTING: Final = 2.3
-"""With `auto`: the ceiling in tau, 15 % more than a tenant has alone on its half."""
-EASED: Final = 2.06
+PROTECTING: Final = 2.5
+"""With `auto`: the ceiling in tau, a quarter more than a tenant has alone on its half."""
+EASED: Final = 2.15
 """The same while tokens are late, for a tenant entitled to half: about one tile less. Entitled to
 more, it comes down in proportion, to LEAST."""
 LEAST: Final = 1.4

@@ -80,15 +80,15 @@ def test_a_step_without_decodes_to_protect_may_take_a_multiple_of_its_decodes(sp
 @pytest.mark.parametrize(
     ("share", "late", "taus"),
     [
-        (0.5, 0.0, 2.3),
-        (0.5, 0.6, 2.3),
-        (0.5, 0.95, 2.06),
-        (0.5, 5.0, 2.06),
-        (1 / 64, 0.0, 2.3),
-        (1 / 64, 1.0, 2.06),
-        (0.9, 0.0, 2.3),
+        (0.5, 0.0, 2.5),
+        (0.5, 0.6, 2.5),
+        (0.5, 0.95, 2.15),
+        (0.5, 5.0, 2.15),
+        (1 / 64, 0.0, 2.5),
+        (1 / 64, 1.0, 2.15),
+        (0.9, 0.0, 2.5),
         (0.9, 1.0, 1.4),
-        (4 / 7, 1.0, 1.80),
+        (4 / 7, 1.0, 1.88),
     ],
 )
 def test_the_ceiling_comes_down_while_tokens_are_late(
