@@ -32,6 +32,8 @@ from tenantry_engine.view import View
 from tenantry_engine.waiting import TenantQueue
 
 REPORT_SECONDS: Final = 1.0
+RENEWED: Final = 4
+"""Keys that are made anew in a step while there are some out of date."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class Conductor:
         self.queue.ordered = enforces and (several or self._standing)
         if self._stale:
             self._rekey()
+        self.queue.refresh(RENEWED)
         if enforces and several:
             self._play(self._plan(now))
         else:
@@ -220,16 +223,18 @@ class Conductor:
             precedes=self._precedes,
             light=self._light,
         )
-        ceiling = self._ceiling()
-        plan: Turn = turn.arrange(scene, self._packer, ceiling)
+        plan: Turn = turn.arrange(scene, self._packer, self._ceiling)
         if plan.hidden:
             plan = turn.showing(plan, scheduler.may_hide)
-        return plan if scheduler.divisible() else turn.uncapped(plan, ceiling.tokens)
+        if scheduler.divisible():
+            return plan
+        return turn.uncapped(plan, scheduler.max_num_scheduled_tokens)
 
-    def _ceiling(self) -> Ceiling:
+    def _ceiling(self, protecting: bool) -> Ceiling:
         return Ceiling(
             self._config.step_budget,
             self._scheduler.max_num_scheduled_tokens,
+            protecting,
             share=self._shares.largest,
             raised=self._relief.factor,
         )
