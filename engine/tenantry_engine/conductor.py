@@ -91,7 +91,8 @@ class Conductor:
         self.queue.ordered = enforces and (several or self._standing)
         if self._stale:
             self._rekey()
-        self.queue.refresh(RENEWED)
+        if self.queue.ordered:
+            self.queue.refresh(RENEWED)
         if enforces and several:
             self._play(self._plan(now))
         else:
