@@ -35,6 +35,8 @@ from tenantry_engine.waiting import TenantQueue
 REPORT_SECONDS: Final = 1.0
 SHORTEST_DELAY: Final = 0.001
 """A promise of no delay at all is broken by every step."""
+RENEWED: Final = 4
+"""Keys that are made anew in a step while there are some out of date."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class Conductor:
         self.queue.ordered = enforces and (several or self._standing)
         if self._stale:
             self._rekey()
+        if self.queue.ordered:
+            self.queue.refresh(RENEWED)
         if enforces and several:
             self._play(self._plan(now))
         else:
@@ -228,16 +232,18 @@ class Conductor:
             precedes=self._precedes,
             light=self._light,
         )
-        ceiling = self._ceiling()
-        plan: Turn = turn.arrange(scene, self._packer, ceiling)
+        plan: Turn = turn.arrange(scene, self._packer, self._ceiling)
         if plan.hidden:
             plan = turn.showing(plan, scheduler.may_hide)
-        return plan if scheduler.divisible() else turn.uncapped(plan, ceiling.tokens)
+        if scheduler.divisible():
+            return plan
+        return turn.uncapped(plan, scheduler.max_num_scheduled_tokens)
 
-    def _ceiling(self) -> Ceiling:
+    def _ceiling(self, protecting: bool) -> Ceiling:
         return Ceiling(
             self._config.step_budget,
             self._scheduler.max_num_scheduled_tokens,
+            protecting,
             share=self._shares.largest,
             late=self._late() / max(self._config.token_delay, SHORTEST_DELAY),
             raised=self._relief.factor,

@@ -230,13 +230,14 @@ def _wanted(request: Any, threshold: int) -> int:
     return min(rest, threshold) if threshold else rest
 
 
-def arrange(scene: Scene, packer: Packer, ceiling: Ceiling) -> Turn:
+def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) -> Turn:
     """Decodes first, then prompts of the least served. The waiting head of a less served tenant
     keeps the others' prompts out of the step, but for what fits into the chunk beside it.
+    `ceiling` is asked with whether the step holds decodes to protect.
     """
     load = Load(decodes=scene.tokens, context=scene.census.total)
     context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
-    chunk = packer.chunk(load, context, replace(ceiling, protecting=_protects(scene)))
+    chunk = packer.chunk(load, context, ceiling(_protects(scene)))
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
     if scene.ready and len(kept) == len(scene.prompts):
