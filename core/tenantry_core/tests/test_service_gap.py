@@ -43,12 +43,13 @@ def a_server(
 
 
 def coming_and_going(server: Server, steps: int, *, reweigh: bool = False) -> list[Step]:
-    """Everybody asks in bursts, is done, and asks again later; weights may change."""
+    """Everybody asks in bursts, is done and gone for a step, and asks again; weights may change."""
     lots, names = server.lots, sorted(server.weights)
-    log = []
+    log: list[Step] = []
     for _ in range(steps):
-        if lots.uniform() < 0.1:
-            tenant = lots.pick(names)
+        tenant = lots.pick(names)
+        gone = not log or tenant not in log[-1].ranks
+        if lots.uniform() < 0.1 and (gone or server.prompts[tenant]):
             for _ in range(1 + lots.below(10)):
                 server.ask(tenant, lots.uniform(0.01, 4.0))
         if reweigh and lots.uniform() < 0.02:
