@@ -76,7 +76,8 @@ REASONING: Final = (
     Shape(Length(low=50, high=600), Length(1049, 1.12, most=6000), 0.7),
 )
 
-MADE_UP: Final = "log-normal look-alikes of the public lengths"
+LENGTHS: Final = "Azure-like lengths (log-normal look-alikes); --data DIR takes the real ones"
+CLIENTS: Final = "ServeGen-like clients (made up); --data DIR takes the real ones"
 
 
 def _order(name: str, shapes: tuple[Shape, ...], rate: float, kv: int, text: str) -> Scenario:
@@ -89,7 +90,31 @@ def _order(name: str, shapes: tuple[Shape, ...], rate: float, kv: int, text: str
         kv_tokens=kv,
         drain=True,
         arms=("stock", "SJF", "SVF", "tenantry"),
-        synthetic=MADE_UP if name == "N4-azure" else "",
+        synthetic=LENGTHS if name == "N4-azure" else "",
+    )
+
+
+def _many(utilisation: float) -> Scenario:
+    """Clients whose rates fall as 1 / rank^1.5 and whose lengths and burstiness differ."""
+    kinds = ((190, 50), (900, 250), (2500, 120), (400, 500))
+    tenants = tuple(
+        Tenant(
+            f"c{rank:02d}",
+            (shape(*kinds[rank % len(kinds)]),),
+            rate=(rank + 1) ** -1.5,
+            cv=(1.0, 2.0, 4.0)[rank % 3],
+        )
+        for rank in range(16)
+    )
+    return Scenario(
+        f"N7-{utilisation:g}",
+        f"16 clients of very different rates, together {utilisation:g} of what the GPU can do",
+        tenants,
+        duration=600.0,
+        window=(30.0, 540.0),
+        arms=("dedicated", "stock", "tenantry"),
+        utilisation=utilisation,
+        synthetic=CLIENTS,
     )
 
 
@@ -122,6 +147,7 @@ def _table() -> Mapping[str, Scenario]:
             (4, 1),
         ),
         _crowd(),
+        *(_many(utilisation) for utilisation in (0.8, 1.1, 1.5)),
         *(_fan(64, connections) for connections in (1, 4, 16)),
         *(_fan(in_flight, 1) for in_flight in (128, 256)),
     )
@@ -129,7 +155,7 @@ def _table() -> Mapping[str, Scenario]:
 
 
 SCENARIOS: Final = _table()
-FAMILIES: Final = ("N4", "N6", "N8")
+FAMILIES: Final = ("N4", "N6", "N7", "N8")
 
 
 def find(name: str) -> list[Scenario]:

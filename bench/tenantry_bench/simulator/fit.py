@@ -1,8 +1,8 @@
 """Fits the prices of a cost model to measurements; pure functions over plain lists of numbers.
 
-`dense` turns measured points into a table, `decode` and `prompt` find the prices of sequences,
-context and prompt attention. Prices are never negative. Errors are weighed relative to the
-measured time, so that short steps count as much as long ones.
+`dense` turns measured points into a table, `decode`, `attention` and `first_tokens` find the prices
+of sequences, context and prompt attention. Prices are never negative. Errors are weighed relative
+to the measured time, so that short steps count as much as long ones.
 """
 
 from __future__ import annotations
@@ -23,6 +23,14 @@ class Decode(NamedTuple):
 
     sequences: float
     context: float
+    ms: float
+
+
+class Chunk(NamedTuple):
+    """A measured step of one prompt chunk: its tokens, those done before it, milliseconds."""
+
+    tokens: int
+    before: int
     ms: float
 
 
@@ -67,9 +75,12 @@ def thinned(points: Sequence[Point], tolerance: float) -> list[Point]:
 
 
 def between(points: Sequence[Point]) -> Callable[[float], float]:
-    """Return the function that is linear between the points, and beyond the last two."""
+    """Return the function that is linear between the points, and beyond them on the mean slope.
+
+    The mean and not the last slope: tables are staircases.
+    """
     xs, ys = [p[0] for p in points], [p[1] for p in points]
-    slope = (ys[-1] - ys[-2]) / (xs[-1] - xs[-2])
+    slope = (ys[-1] - ys[0]) / (xs[-1] - xs[0])
 
     def at(tokens: float) -> float:
         if tokens > xs[-1]:
@@ -96,20 +107,49 @@ def decode(steps: Sequence[Decode], growth: Callable[[float], float]) -> DecodeP
     return DecodePrices(*nearest(rows / times[:, None], rest / times))
 
 
-def prompt(prompts: Sequence[Point], table: Callable[[float], float], chunk: int) -> float:
-    """Return the price of prompt attention, in milliseconds a token squared.
+def attention(chunks: Sequence[Chunk], table: Callable[[float], float]) -> float:
+    """Return the price of prompt attention in milliseconds a token squared, from single chunks."""
+    times = np.array([chunk.ms for chunk in chunks])
+    work = np.array([[chunk.tokens * (chunk.before + chunk.tokens / 2)] for chunk in chunks])
+    rest = times - np.array([table(chunk.tokens) for chunk in chunks])
+    return nearest(work / times[:, None], rest / times)[0]
 
-    `prompts` are tokens and the milliseconds until the first token of a request that is alone; they
-    may hold a constant that is no step's (the way through the server). Prompts run in chunks.
+
+def first_tokens(prompts: Sequence[Point], table: Callable[[float], float], chunk: int) -> float:
+    """Return the price of prompt attention from whole prompts of a request that was alone.
+
+    `prompts` are tokens and the milliseconds until the first token; they may hold a constant that
+    is no step's (the way through the server). A prompt runs in chunks of at most `chunk` tokens.
     """
-    work = [tokens * tokens / 2 for tokens, _ in prompts]
-    linear = [
-        (tokens // chunk) * table(chunk) + (table(tokens % chunk) if tokens % chunk else 0.0)
-        for tokens, _ in prompts
-    ]
+    linear = [sum(table(part) for part in parts(tokens, chunk)) for tokens, _ in prompts]
     times = np.array([ms for _, ms in prompts])
-    rows = np.array([[1.0, each] for each in work]) / times[:, None]
-    return nearest(rows, (times - np.array(linear)) / times)[1]
+    rows = np.array([[1.0, tokens * tokens / 2] for tokens, _ in prompts])
+    return nearest(rows / times[:, None], (times - np.array(linear)) / times)[1]
+
+
+class Known(NamedTuple):
+    """What is known of an engine before `growth_scale` looks at its prompts: milliseconds."""
+
+    base_ms: float
+    attention_ms: float
+    chunk: int
+
+
+def growth_scale(prompts: Sequence[Point], growth: Callable[[float], float], known: Known) -> float:
+    """Return the factor on another GPU's dense growth that comes nearest to whole prompts."""
+    rows, rest = [], []
+    for tokens, ms in prompts:
+        chunks = parts(tokens, known.chunk)
+        rows.append([1.0, sum(growth(part) - growth(1) for part in chunks)])
+        rest.append(ms - known.base_ms * len(chunks) - known.attention_ms * tokens * tokens / 2)
+    times = np.array([ms for _, ms in prompts])
+    return nearest(np.array(rows) / times[:, None], np.array(rest) / times)[1]
+
+
+def parts(tokens: int, chunk: int) -> list[int]:
+    """Return the chunks that a prompt runs in."""
+    whole, rest = divmod(tokens, chunk)
+    return [chunk] * whole + ([rest] if rest else [])
 
 
 def nearest(rows: np.ndarray, wanted: np.ndarray) -> list[float]:

@@ -7,19 +7,21 @@ that end in it. A request that has not ended counts with its wait so far.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tenantry_bench.load import EVERYBODY
-from tenantry_bench.results import Row
+from tenantry_bench.results import Label, Row
+from tenantry_bench.simulator.shares import Series, series
 from tenantry_core.quantiles import Summary, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
-    from tenantry_bench.simulator.drive import Log, Record
+    from tenantry_bench.simulator.record import Log, Record
     from tenantry_bench.simulator.runner import Run
+    from tenantry_bench.simulator.scenario import Scenario
 
 LATE: tuple[float, ...] = (0.1, 0.25, 1.0)
 """Seconds after the tenant alone on its share, from which on a token is late."""
@@ -78,52 +80,96 @@ class Sample:
         return self.counts["prompt"] + 2 * self.counts["output"]
 
 
-def samples(run: Run, dedicated: Run | None = None) -> dict[str, Sample]:
-    """Return what each tenant got; lateness where the same seed's `dedicated` arm is given."""
-    loops = {tenant.name: tenant.loop for tenant in run.scenario.tenants}
-    alone = _records(dedicated.logs) if dedicated is not None else {}
+@dataclass(frozen=True)
+class Outcome:
+    """All that is kept of a run: samples by tenant, what each engine gave to whom over time, and
+    when the tokens of each measured request came (its tenant, when it was due, token times).
+
+    It holds plain numbers only, so that it can go from one process to another.
+    """
+
+    scenario: Scenario
+    arm: str
+    seed: int
+    end: float
+    idle_turns: int
+    samples: Mapping[str, Sample]
+    series: Sequence[Series]
+    tokens: Mapping[str, tuple[str, float, Sequence[float]]]
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """What rows are about, in seconds."""
+        return _window(self.scenario, self.end)
+
+
+def outcome(run: Run, dedicated: Outcome | None = None) -> Outcome:
+    """Return what a run was; lateness where the same seed's `dedicated` arm is given."""
+    return judged(run.scenario, run.arm, run.seed, run.logs, dedicated)
+
+
+def judged(
+    scenario: Scenario,
+    arm: str,
+    seed: int,
+    logs: Sequence[Log],
+    dedicated: Outcome | None = None,
+) -> Outcome:
+    """Return what the logs of an arm's engines say."""
+    loops = {tenant.name: tenant.loop for tenant in scenario.tenants}
+    end = max(log.end for log in logs)
+    window = _window(scenario, end)
     found: dict[str, Sample] = {}
-    for log in run.logs:
-        for index, name in enumerate(log.tenants):
-            sample = found[name] = Sample(loop=loops.get(name, "open"))
-            _tokens(sample, log, index, run)
-            for record in log.records.values():
-                if record.tenant == index and _measured(record, run):
-                    _times(sample, record, log.end)
-                    if dedicated is not None and not record.refused:
-                        _lateness(sample, record, alone.get(record.body.name))
-    return found
+    tokens: dict[str, tuple[str, float, Sequence[float]]] = {}
+    for log in logs:
+        present = {record.tenant for record in log.records.values()}
+        for index in sorted(present):
+            name = log.tenants[index]
+            found[name] = Sample(loop=loops.get(name, "open"))
+            _tokens(found[name], log, index, window)
+            found[name].blocks = Counter(
+                {(seed, at): held[index] for at, held in log.blocks if _within(at, window)}
+            )
+        for name, record in log.records.items():
+            if _within(record.body.t, scenario.window):
+                sample = found[log.tenants[record.tenant]]
+                tokens[name] = (log.tenants[record.tenant], record.body.t, record.times)
+                _times(sample, record, log.end)
+                if dedicated is not None and not record.refused:
+                    _lateness(sample, record, dedicated.tokens.get(name))
+    return Outcome(
+        scenario=scenario,
+        arm=arm,
+        seed=seed,
+        end=end,
+        idle_turns=sum(log.idle_turns for log in logs),
+        samples={name: found[name] for name in scenario.names if name in found},
+        series=[series(log) for log in logs],
+        tokens=tokens,
+    )
 
 
-def _records(logs: Iterable[Log]) -> Mapping[str, Record]:
-    return {name: record for log in logs for name, record in log.records.items()}
+def _window(scenario: Scenario, end: float) -> tuple[float, float]:
+    low, high = scenario.window
+    return (low, end) if scenario.drain else (low, high)
 
 
-def _window(run: Run) -> tuple[float, float]:
-    low, high = run.scenario.window
-    return (low, max(run.end, high)) if run.scenario.drain else (low, high)
+def _within(at: float, window: tuple[float, float]) -> bool:
+    return window[0] <= at < window[1]
 
 
-def _measured(record: Record, run: Run) -> bool:
-    low, high = run.scenario.window
-    return low <= record.body.t < high
-
-
-def _tokens(sample: Sample, log: Log, index: int, run: Run) -> None:
-    low, high = _window(run)
+def _tokens(sample: Sample, log: Log, index: int, window: tuple[float, float]) -> None:
+    low, high = window
     sample.seconds = high - low
     counts = sample.counts
     for line in log.lines:
-        if low <= line.end < high or (run.scenario.drain and line.end >= low):
+        if low <= line.end <= high:
             counts["prompt"] += line.prompt[index]
             counts["output"] += line.output[index]
             sample.gpu_seconds += line.gpu[index]
-    for at, tenant in log.preemptions:
-        counts["preemptions"] += tenant == index and low <= at <= high
+    counts["preemptions"] += sum(t == index and low <= at <= high for at, t in log.preemptions)
     for name, events in (("recomputed", log.recomputed), ("cached", log.cached)):
         counts[name] += sum(n for at, tenant, n in events if tenant == index and low <= at <= high)
-    held = {(run.seed, at): blocks[index] for at, blocks in log.blocks if low <= at <= high}
-    sample.blocks = Counter(held)
 
 
 def _times(sample: Sample, record: Record, end: float) -> None:
@@ -156,7 +202,9 @@ def _times(sample: Sample, record: Record, end: float) -> None:
             sample.itl.open.append(max(end - times[-1], 0.0))
 
 
-def _lateness(sample: Sample, record: Record, alone: Record | None) -> None:
+def _lateness(
+    sample: Sample, record: Record, alone: tuple[str, float, Sequence[float]] | None
+) -> None:
     """Count tokens by how long after the tenant alone on its share they came; never is late too.
 
     What the tenant alone has not produced either is not due. A closed loop sends at other times
@@ -164,46 +212,47 @@ def _lateness(sample: Sample, record: Record, alone: Record | None) -> None:
     """
     if alone is None:
         return
-    shift = record.body.t - alone.body.t
-    due = len(alone.times)
-    sample.due += due
+    _, begun, times = alone
+    sample.due += len(times)
     for bound in LATE:
-        limit = bound + shift
-        on_time = sum(a - b <= limit for a, b in zip(record.times, alone.times, strict=False))
-        sample.late[bound] += due - on_time
+        limit = bound + record.body.t - begun
+        on_time = sum(a - b <= limit for a, b in zip(record.times, times, strict=False))
+        sample.late[bound] += len(times) - on_time
 
 
-def pooled(parts: Iterable[Mapping[str, Sample]]) -> dict[str, Sample]:
+def pooled(parts: Sequence[Outcome]) -> dict[str, Sample]:
     """Return one sample for each tenant, over several seeds."""
     found: dict[str, Sample] = {}
     for part in parts:
-        for name, sample in part.items():
+        for name, sample in part.samples.items():
             found.setdefault(name, Sample()).add(sample)
     return found
 
 
-def rows(run: Run, found: Mapping[str, Sample], *, seed: int | None) -> list[Row]:
-    """Return a row for each tenant and one for everybody; `seed` is None for pooled samples."""
+def rows(parts: Sequence[Outcome]) -> list[Row]:
+    """Return a row for each tenant and one for everybody, of one seed or of several pooled."""
+    first = parts[0]
+    found = pooled(parts)
     everybody = Sample()
     for sample in found.values():
         everybody.add(sample)
-    if found:
-        everybody.seconds = max(sample.seconds for sample in found.values())
+    everybody.seconds = max((sample.seconds for sample in found.values()), default=0.0)
+    seed = first.seed if len(parts) == 1 else None
+    window = (min(p.window[0] for p in parts), max(p.window[1] for p in parts))
+    label = Label(first.scenario.name, first.arm, seed, "")
     return [
-        row(run, name, seed, sample) for name, sample in [*found.items(), (EVERYBODY, everybody)]
+        row(replace(label, tenant=name), sample, window)
+        for name, sample in [*found.items(), (EVERYBODY, everybody)]
     ]
 
 
-def row(run: Run, tenant: str, seed: int | None, sample: Sample) -> Row:
+def row(label: Label, sample: Sample, window: tuple[float, float]) -> Row:
     """Return the row of a sample."""
     counts, blocks = sample.counts, sample.blocks.values()
     return Row(
-        scenario=run.scenario.name,
-        arm=run.arm,
-        seed=seed,
-        tenant=tenant,
+        **asdict(label),
         loop=sample.loop,
-        window=_window(run),
+        window=window,
         arrived=counts["arrived"],
         finished=counts["finished"],
         refused=counts["refused"],

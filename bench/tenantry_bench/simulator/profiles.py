@@ -1,9 +1,9 @@
 """A cost model: how long a step of an engine takes on a GPU, and how large that engine is.
 
-Step time is `dense` by the tokens of the step (a table, linear between its points and beyond them),
-plus a price for each sequence, for each token of context that a decode attends to, and for the
-attention of prompt chunks. It divides among requests without a rest: who brings what pays for it,
-and `dense` goes by tokens.
+Step time is `dense` by the tokens of the step (a table, linear between its points, and beyond them
+on its mean slope: tables are staircases), plus a price for each sequence, for each token of context
+that a decode attends to, and for the attention of prompt chunks. It divides among requests without
+a rest: who brings what pays for it, and `dense` goes by tokens.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from tenantry_bench.errors import BadInputError
 
 TABLE = 8192
 """Steps of up to so many tokens have their dense time looked up instead of computed."""
+
+FULL = 2048
+"""Tokens of a step in a full engine."""
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -137,13 +140,23 @@ class Costs:
             + self.attention * work.attention
         )
 
+    def request(self, prompt: float, output: float) -> float:
+        """Seconds that a request adds to an engine that is full of others, to size a load by."""
+        dense = self.dense(FULL, mixed=True) / FULL * (prompt + output)
+        context = self.context * output * (prompt + output / 2)
+        return dense + self.sequence * (output + 1) + context + self.attention * prompt * prompt / 2
+
     def _pure(self, tokens: int) -> float:
         if tokens <= 0:
             return 0.0
         pairs = self.times.dense_ms
-        at = min(max(bisect_right(self._tokens, tokens), 1), len(pairs) - 1)
-        (x0, y0), (x1, y1) = pairs[at - 1], pairs[at]
-        ms = y0 + (y1 - y0) * (tokens - x0) / (x1 - x0)
+        at = bisect_right(self._tokens, tokens)
+        (x0, y0), (x1, y1) = pairs[at - 1], pairs[min(at, len(pairs) - 1)]
+        ms = y0
+        if at == len(pairs):
+            ms += (tokens - x0) * (y0 - pairs[0][1]) / (x0 - pairs[0][0])
+        elif tokens > x0:
+            ms += (tokens - x0) * (y1 - y0) / (x1 - x0)
         return ms * 1e-3 * self.slowdown
 
     def _mixed(self, tokens: int) -> float:

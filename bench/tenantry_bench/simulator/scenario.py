@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMIT: Final = 4096
 """max_tokens of every request: no caller knows how long an answer will be."""
+POSITIONS: Final = 131_072
+"""Tokens of a request, prompt and output together, that the simulated engine takes."""
 CV: Final = 0.8
 LEAST: Final = 8
 
@@ -21,14 +26,31 @@ class Length:
     high: int = 0
     most: int = 100_000
 
+    @property
+    def middle(self) -> float:
+        """The mean, in tokens."""
+        return (self.low + self.high) / 2 if self.high else self.mean
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A kind of request, and how often it comes compared with the other kinds of its tenant."""
+    """A kind of request, and how often it comes compared with the other kinds of its tenant.
 
-    prompt: Length
-    output: Length
+    Where `pairs` of prompt and output are given, one of them is drawn instead.
+    """
+
+    prompt: Length = Length()
+    output: Length = Length()
     part: float = 1.0
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Mean prompt and output, in tokens."""
+        if self.pairs:
+            prompts, outputs = zip(*self.pairs, strict=True)
+            return sum(prompts) / len(self.pairs), sum(outputs) / len(self.pairs)
+        return self.prompt.middle, self.output.middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +60,8 @@ class Tenant:
 
     `cv` is that of the times between arrivals: 1 is a Poisson process, more is burstier (gamma).
     `connections` divides what is in flight among callers. `priority` is for `stock-priority`:
-    large is important.
+    large is important. `count` bounds the requests of a closed loop (0: no bound). All prompts
+    begin with what `shared` names, 512 tokens each.
     """
 
     name: str
@@ -51,6 +74,8 @@ class Tenant:
     priority: int = 0
     cv: float = 1.0
     connections: int = 1
+    count: int = 0
+    shared: tuple[int, ...] = ()
 
     @property
     def loop(self) -> str:
@@ -79,7 +104,9 @@ class Scenario:
 
     Arrivals come until `duration`. With `drain` the run goes on until everything has ended,
     otherwise it is cut off there. Measured are requests that arrive in `window`, in seconds.
-    `kv_tokens` replaces the profile's. `arms` are run when none are asked for.
+    `kv_tokens` replaces the profile's. `arms` are run when none are asked for. With a `utilisation`
+    rates only say how tenants compare, and are scaled so that the work that comes in takes this
+    part of the GPU. `synthetic` says what is made up where public data was not given.
     """
 
     name: str
@@ -91,8 +118,8 @@ class Scenario:
     drain: bool = False
     arms: tuple[str, ...] = ("alone", "stock", "tenantry")
     trace: tuple[Recorded, ...] = ()
+    utilisation: float = 0.0
     synthetic: str = ""
-    """What is made up, where the scenario stands for data that was not given."""
 
     def lasting(self, duration: float) -> Scenario:
         """The same for another time. A longer run keeps the window's distance from both ends, in a
@@ -103,6 +130,19 @@ class Scenario:
             return replace(self, duration=duration, window=(low, duration - self.duration + high))
         part = duration / self.duration
         return replace(self, duration=duration, window=(low * part, high * part))
+
+    def scaled(self, seconds: Callable[[float, float], float]) -> Scenario:
+        """The same with rates that give its utilisation; `seconds` prices a prompt and output."""
+        if not self.utilisation:
+            return self
+        work = 0.0
+        for tenant in self.tenants:
+            whole = sum(shape.part for shape in tenant.shapes)
+            for kind in tenant.shapes:
+                work += tenant.rate * kind.part / whole * seconds(*kind.means)
+        factor = self.utilisation / work
+        tenants = tuple(replace(each, rate=each.rate * factor) for each in self.tenants)
+        return replace(self, tenants=tenants, utilisation=0.0)
 
     def only(self, name: str) -> Scenario:
         """The same with one tenant."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tenantry_bench.load import EVERYBODY
+from tenantry_bench.simulator.contest import APART, STOCK
 from tenantry_bench.table import MEASURES, Shown, aligned, inflation, number, percentile
 from tenantry_core.quantiles import METHOD
 
@@ -14,22 +15,23 @@ if TYPE_CHECKING:
     from tenantry_bench.results import Row
     from tenantry_core.quantiles import Summary
 
-BASELINE: Final = "alone"
-HEAD: Final = ("tenant", "arm", "loop", "ms", "n", "mean", "P50", "P90", "P99", "P99.9", "x alone")
+HEAD: Final = ("tenant", "arm", "loop", "ms", "n", "mean", "P50", "P90", "P99", "P99.9")
 TOTALS: Final = ("service/s", "x stock", "GPU s", "late>1s", "preempted", "redone", "refused")
 CUT: Final = "cut off"
 
 
 def render(rows: Sequence[Row]) -> str:
     """Return the table of one scenario, without notes."""
-    shown = Shown(rows, {}, BASELINE)
+    arms = {row.arm for row in rows}
+    baseline = next((arm for arm in APART if arm in arms), None)
+    shown = Shown(rows, {}, baseline)
     lines = [
         _line(row, title, shown)
         for row in _sorted(rows)
         for title in MEASURES
         if row.tenant != EVERYBODY or title == "TTFT"
     ]
-    return "\n".join(aligned([*HEAD, *TOTALS, CUT], lines))
+    return "\n".join(aligned([*HEAD, f"x {baseline or APART[0]}", *TOTALS, CUT], lines))
 
 
 def _sorted(rows: Sequence[Row]) -> list[Row]:
@@ -52,7 +54,7 @@ def _line(row: Row, title: str, shown: Shown) -> list[str]:
 
 
 def _totals(row: Row, shown: Shown) -> list[str]:
-    stock = next((r for r in shown.rows if (r.arm, r.tenant) == ("stock", row.tenant)), None)
+    stock = next((r for r in shown.rows if (r.arm, r.tenant) == (STOCK, row.tenant)), None)
     late = (row.late or {}).get("1")
     return [
         f"{row.service / row.measured_seconds:,.0f}" if row.measured_seconds else "-",
@@ -80,6 +82,6 @@ def notes(rows: Sequence[Row], *, sentence: str) -> list[str]:
     ]
     if any(row.unfinished for row in rows):
         found.append("Cut-off requests count with their wait so far: >= marks lower bounds.")
-    if any(row.arm in (BASELINE, "dedicated") for row in rows):
+    if any(row.arm in APART for row in rows):
         found.append("alone and dedicated: every tenant has an engine of its own; * is their sum.")
     return found
