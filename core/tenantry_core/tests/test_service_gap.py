@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenantry_core.ledger import BACKGROUND, FLOOR, QUANTUM, TIERS, Ledger
@@ -30,6 +30,7 @@ ENGINES = st.builds(
     tail=st.sampled_from([0, 1, 10, 50]),
 )
 PLAIN = Rules()
+MANY_STEPS = settings(deadline=None, max_examples=60)
 
 
 def a_server(
@@ -77,6 +78,7 @@ def least_weights(log: list[Step]) -> Mapping[str, float]:
 # --- theorem 1: all who are here want more ---------------------------------------
 
 
+@MANY_STEPS
 @given(WEIGHTS, st.sampled_from([1.0, 3.0]), SEEDS)
 def test_the_gap_is_at_most_one_step_of_each_whenever_both_want_more(
     weights: Mapping[str, float], off: float, seed: int
@@ -97,6 +99,7 @@ def test_the_bound_is_reached_but_for_the_credit() -> None:
 # --- theorem 2: steps under way, wrong predictions, tails that go on ----------------
 
 
+@MANY_STEPS
 @given(WEIGHTS, ENGINES, SEEDS)
 def test_apart_from_where_they_start_two_tenants_stay_within_what_a_step_can_do(
     weights: Mapping[str, float], rules: Rules, seed: int
@@ -112,6 +115,7 @@ def test_apart_from_where_they_start_two_tenants_stay_within_what_a_step_can_do(
         assert gap.most <= most + ROUNDING
 
 
+@MANY_STEPS
 @given(WEIGHTS, ENGINES, SEEDS)
 def test_those_who_always_want_more_get_time_by_weight_up_to_a_constant(
     weights: Mapping[str, float], rules: Rules, seed: int
@@ -126,6 +130,7 @@ def test_those_who_always_want_more_get_time_by_weight_up_to_a_constant(
 # --- coming back ---------------------------------------------------------------
 
 
+@MANY_STEPS
 @given(WEIGHTS, ENGINES, st.integers(0, 200), SEEDS)
 def test_who_owes_nothing_is_served_in_the_first_step_that_is_planned_after_it_came(
     weights: Mapping[str, float], rules: Rules, away: int, seed: int
@@ -136,6 +141,7 @@ def test_who_owes_nothing_is_served_in_the_first_step_that_is_planned_after_it_c
     assert server.step().given["d"] > 0
 
 
+@MANY_STEPS
 @given(WEIGHTS, SEEDS, st.integers(1, 100))
 def test_who_comes_back_with_a_debt_waits_for_two_steps_of_each_by_weight_at_most(
     weights: Mapping[str, float], seed: int, before: int
@@ -157,6 +163,7 @@ def test_who_comes_back_with_a_debt_waits_for_two_steps_of_each_by_weight_at_mos
 # --- bands -----------------------------------------------------------------------
 
 
+@MANY_STEPS
 @given(st.lists(st.integers(0, TIERS - 1), min_size=4, max_size=4), SEEDS)
 def test_a_tier_that_wants_more_gets_its_floor_whatever_the_higher_ones_ask(
     tiers: list[int], seed: int
@@ -172,6 +179,7 @@ def test_a_tier_that_wants_more_gets_its_floor_whatever_the_higher_ones_ask(
             assert owed <= QUANTUM * CREDIT + PLAIN.longest
 
 
+@MANY_STEPS
 @given(st.lists(st.integers(0, TIERS - 1), min_size=4, max_size=4), WEIGHTS, SEEDS)
 def test_inside_a_tier_the_gap_is_that_of_one_step_of_each(
     tiers: list[int], weights: Mapping[str, float], seed: int
@@ -183,6 +191,7 @@ def test_inside_a_tier_the_gap_is_that_of_one_step_of_each(
             assert gap.widest <= one_step_of_each(gap, weights, PLAIN)
 
 
+@MANY_STEPS
 @given(SEEDS)
 def test_weight_zero_is_given_nothing_in_a_step_in_which_another_wants_more(seed: int) -> None:
     server = a_server({"a": 1.0, "b": 2.0, "c": 0.0, "d": 0.0}, PLAIN, seed)
