@@ -332,6 +332,7 @@ class Conductor:
         waiting = self.queue.counts + self.reader.count(scheduler.kv_holding_waiting)
         self.book.presence.see(now, running, waiting)
         self.book.attend(now, frozenset((*running, *waiting)))
+        self.book.ledger.settle()
         self.book.forget(now)
         self.book.report()
 

@@ -18,8 +18,8 @@ from tenantry_core.tests.lots import Lots
 class Rules:
     """The engine. `longest` is the largest cost of a step. `depth` steps may be under way when one
     is planned; a prompt is predicted within a factor of `off`. A tail costs `token` in each of
-    `tail` steps; a tenant runs at most `seats` tails. `told` makes what the ledger is told of a
-    cost.
+    `tail` steps; a tenant runs at most `seats` tails. The ledger settles every so many steps (0:
+    never). `told` makes what it is told of a cost.
     """
 
     longest: float = 1.0
@@ -28,6 +28,8 @@ class Rules:
     seats: int = 1
     token: float = 0.0
     tail: int = 0
+    settles: int = 0
+    begins: bool = True
     told: Callable[[str, float], float] = lambda _tenant, cost: cost
     everybody_always: bool = False
 
@@ -65,6 +67,7 @@ class Server:
     prompts: dict[str, deque[float]] = field(default_factory=dict)
     tails: dict[str, list[int]] = field(default_factory=dict)
     _flying: deque[tuple[dict[str, float], dict[str, float]]] = field(default_factory=deque)
+    _steps: int = 0
 
     def ask(self, tenant: str, prompt: float) -> None:
         """A request arrives."""
@@ -87,9 +90,14 @@ class Server:
         given = {tenant: served[tenant] + decodes[tenant] for tenant in present}
         backlogged = frozenset(t for t in present if self._may_run(t))
         self._run_tails()
+        if self.rules.begins:
+            self.ledger.begin(tenant for tenant, cost in served.items() if cost > 0)
         self._charge(served, given)
         while len(self._flying) > self.rules.depth:
             self._land()
+        self._steps += 1
+        if self.rules.settles and self._steps % self.rules.settles == 0:
+            self.ledger.settle()
         return Step(ranks, tags, given, backlogged, dict(self.weights))
 
     def _serve(self, order: list[Rank], room: float) -> dict[str, float]:

@@ -60,6 +60,25 @@ def test_the_gap_stays_within_a_step_and_what_was_admitted_of_each(
     assert gap <= sum(once / weight for weight in weights)
 
 
+def test_a_newcomer_is_not_paid_for_the_time_that_another_took_when_it_was_idle(
+    harness: Any,
+) -> None:
+    names = ("f", "g", "light")
+    config = EngineConfig(weights=dict.fromkeys(names, 1.0), tenants=names, hash="test")
+    engine = harness.ours(config, harness.Size(seats=SEATS, blocks=4000))
+    light = harness.backlog(["light"], 2, 16, 1500)  # always something running, and little of it
+    busy, newcomer = harness.backlog("f", 12, PROMPT, OUTPUT), harness.backlog("g", 12, PROMPT, 20)
+    served: Counter[str] = Counter()
+    while engine.now < 130.0:
+        light(engine)
+        busy(engine)
+        if engine.now >= 120.0:
+            newcomer(engine)
+        parts = priced(engine, engine.step().tokens)
+        served += parts if engine.now >= 122.0 else Counter()
+    assert served["f"] == pytest.approx(served["g"], rel=0.1)
+
+
 def test_control_stock_vllm_knows_no_weights(harness: Any) -> None:
     engine = harness.stock(harness.Size(seats=SEATS, blocks=4000))
     refill = harness.backlog("fg", 24, PROMPT, OUTPUT)
