@@ -147,12 +147,13 @@ class Ledger:
             if band is not None and self._tags[tenant] > self._virtual[band]:
                 self._virtual[band] = self._tags[tenant]
 
-    def settle(self) -> None:
-        """Now and then: nobody with work stays more than a BURST, by weight, behind virtual time.
+    def settle(self, pressed: Collection[str]) -> None:
+        """Now and then: nobody with work stays more than a BURST, by weight, behind virtual time,
+        but those who have been `pressed`, kept waiting ever since this was said last.
 
         One that asks for less than its share falls behind as long as it has something running.
         """
-        for tenant in self._present:
+        for tenant in self._present.difference(pressed):
             behind = BURST * self._credit / self.divisor(tenant)
             least = self._virtual[self._bands[tenant]] - behind
             if self._tags[tenant] < least:

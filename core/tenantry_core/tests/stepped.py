@@ -67,6 +67,7 @@ class Server:
     prompts: dict[str, deque[float]] = field(default_factory=dict)
     tails: dict[str, list[int]] = field(default_factory=dict)
     _flying: deque[tuple[dict[str, float], dict[str, float]]] = field(default_factory=deque)
+    _pressed: set[str] = field(default_factory=set)
     _steps: int = 0
 
     def ask(self, tenant: str, prompt: float) -> None:
@@ -95,10 +96,15 @@ class Server:
         self._charge(served, given)
         while len(self._flying) > self.rules.depth:
             self._land()
+        self._settle(backlogged)
+        return Step(ranks, tags, given, backlogged, dict(self.weights))
+
+    def _settle(self, backlogged: frozenset[str]) -> None:
+        self._pressed &= backlogged
         self._steps += 1
         if self.rules.settles and self._steps % self.rules.settles == 0:
-            self.ledger.settle()
-        return Step(ranks, tags, given, backlogged, dict(self.weights))
+            self.ledger.settle(self._pressed)
+            self._pressed = set(self.weights)
 
     def _serve(self, order: list[Rank], room: float) -> dict[str, float]:
         """Prompts of the least served first; the next one's turn comes when it wants no more."""
