@@ -338,14 +338,9 @@ class Conductor:
         waiting = self.queue.counts + self.reader.count(scheduler.kv_holding_waiting)
         self.book.presence.see(now, running, waiting)
         self.book.attend(now, frozenset((*running, *waiting)))
-        self.book.ledger.settle(self._pressed(now))
+        self.book.ledger.settle(self.queue.filled_since(now - REPORT_SECONDS))
         self.book.forget(now)
         self.book.report()
-
-    def _pressed(self, now: float) -> list[str]:
-        """Tenants that have had something waiting ever since the last report."""
-        since = now - REPORT_SECONDS
-        return [tenant for tenant, lane in self.queue.lanes.items() if lane.born <= since]
 
 
 @dataclass(slots=True)
