@@ -5,9 +5,11 @@ smallest tag is the least served and goes first. Two tenants that always have wo
 together, so they are served in the ratio of their weights; the gap is at most what one step of each
 costs (|W_f/w_f - W_g/w_g| <= l_f/w_f + l_g/w_g).
 
-A tenant that comes back is lifted to the virtual time, the tag of the least-served tenant that has
-work, queued or running: idling banks no credit. The lift stops one small credit short, so that a
-newcomer goes before those with whom it has just drawn level.
+A tenant that comes back is lifted to the virtual time: the tag with which the one that was served
+last in a step began, and no less than that of the least-served tenant that has work. Idling banks
+no credit, and nobody pays later for the time that it took when others did not want it. The lift
+stops one small credit short, so that a newcomer goes before those with whom it has just drawn
+level. Asking for little banks a burst at most.
 
 Tiers are bands: a lower band is served when no higher one waits. So that it never starves, a band
 that has work earns FLOOR of all service; once that is QUANTUM credits in arrears, its tenants go
@@ -29,6 +31,8 @@ FLOOR: Final = 0.05
 """The part of all service that a tier is owed while it has work, whatever the higher ones ask."""
 QUANTUM: Final = 50.0
 """Credits in arrears at which a tier's turn comes: paid at each step, it would cost each step."""
+BURST: Final = 1000.0
+"""Credits that a tenant with work may lag behind virtual time: what asking for little may save."""
 LARGEST: Final = 2.0**20
 """Where the tags of a band are counted anew: beyond it a sum would lose what heavy tenants pay."""
 
@@ -132,6 +136,28 @@ class Ledger:
             self._lift(tenant)
         self._present = now
         self._tell_demand()
+
+    def begin(self, tenants: Iterable[str]) -> None:
+        """A step serves these tenants, by rank; said before it is charged.
+
+        Whoever goes before the last of them gets all it asks for, so that virtual time is there.
+        """
+        for tenant in tenants:
+            band = self._bands.get(tenant)
+            if band is not None and self._tags[tenant] > self._virtual[band]:
+                self._virtual[band] = self._tags[tenant]
+
+    def settle(self, pressed: Collection[str]) -> None:
+        """Now and then: nobody with work stays more than a BURST, by weight, behind virtual time,
+        but those who have been `pressed`, kept waiting ever since this was said last.
+
+        One that asks for less than its share falls behind as long as it has something running.
+        """
+        for tenant in self._present.difference(pressed):
+            behind = BURST * self._credit / self.divisor(tenant)
+            least = self._virtual[self._bands[tenant]] - behind
+            if self._tags[tenant] < least:
+                self._tags[tenant] = least
 
     def charge(self, tenant: str, cost: float) -> None:
         """Add to what the tenant has been given; a negative cost corrects an earlier charge."""

@@ -88,6 +88,7 @@ class Book:
         predicted = self.model.predict(load)
         step = Step(output, now, load, given, predicted, {})
         if given.prompts:
+            self.ledger.begin(given.prompts)
             step.charged = self._advance(given, load, predicted)
             for tenant, cost in step.charged.items():
                 self.ledger.charge(tenant, cost)

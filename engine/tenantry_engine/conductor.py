@@ -361,6 +361,7 @@ class Conductor:
         waiting = self.queue.counts + self.reader.count(scheduler.kv_holding_waiting)
         self.book.presence.see(now, running, waiting)
         self.book.attend(now, frozenset((*running, *waiting)))
+        self.book.ledger.settle(self.queue.filled_since(now - REPORT_SECONDS))
         self.book.forget(now)
         self.book.report()
 

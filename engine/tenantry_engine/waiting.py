@@ -102,6 +102,10 @@ class TenantQueue(RequestQueue):
         """The first request of every lane, by lane."""
         return {name: lane.head for name, lane in self.lanes.items()}
 
+    def filled_since(self, then: float) -> list[str]:
+        """The lanes that have not been empty since then, in seconds of the scheduler's clock."""
+        return [name for name, lane in self.lanes.items() if lane.born <= then]
+
     def split(self, *, by_tenant: bool) -> None:
         """One lane for each tenant from now on, or one for all. Among those that share a lane then,
         who arrived first goes first."""
