@@ -27,6 +27,7 @@ from tenantry_engine.jobs import Jobs
 from tenantry_engine.lanes import Lane
 from tenantry_engine.metrics import EngineMetrics
 from tenantry_engine.reclaim import Reclaim
+from tenantry_engine.stage import Stage
 from tenantry_engine.translate import Reader, generated
 from tenantry_engine.turn import Head, Member, Scene, Turn
 from tenantry_engine.view import View
@@ -76,9 +77,10 @@ class Conductor:
         self._delays = Delays(setup.model, self.reader.tenant, self._declared, self._company)
         self._present: frozenset[str] = frozenset()
         self._version = (-1, -1)
-        self._stale: set[str] = set()
+        self._stale: dict[str, None] = {}
+        """Tenants of whom more is known than when their keys were made. In order: a set has none."""
         self._reported = float("-inf")
-        self._played: Played | None = None
+        self._stage = Stage(scheduler)
         self._obey(setup.config)
 
     # --- what the scheduler tells ----------------------------------------------
@@ -98,7 +100,10 @@ class Conductor:
         if self.queue.ordered:
             self.queue.refresh(RENEWED)
         if enforces and several:
-            self._play(self._plan(now))
+            plan = self._plan(now)
+            self.queue.offered = None
+            if plan is not None:
+                self._stage.set(plan)
         else:
             self.reclaim.reset()
             if enforces and self._standing:
@@ -107,9 +112,7 @@ class Conductor:
     def after(self) -> None:
         """vLLM has scheduled, or failed to: put everything back."""
         self.cause = "reset"
-        if self._played is not None:
-            self._put_back(self._played)
-            self._played = None
+        self._stage.clear()
         if self._entry.step is not None:
             self._entry.close()
             if self.reclaim:
@@ -131,7 +134,7 @@ class Conductor:
         tenant = self.reader.tenant(request)
         self.reader.ended(request, by_itself=by_itself)
         if by_itself and self._jobs.finished(request, tenant):
-            self._stale.add(tenant)
+            self._stale[tenant] = None
         self._jobs.forget(request.request_id)
         self._delays.gone(request.request_id)
 
@@ -327,25 +330,7 @@ class Conductor:
     def _remaining(self, request: Any) -> float:
         return self._jobs.remaining(request, self.reader.tenant(request))
 
-    def _play(self, plan: Turn | None) -> None:
-        """Set vLLM up for the plan; None: it may go on as it is."""
-        self.queue.offered = None
-        if plan is None:
-            return
-        scheduler = self._scheduler
-        knobs = scheduler.turn_knobs(plan.tokens, plan.threshold, len(plan.hidden))
-        self._played = Played(plan, scheduler.running, knobs)
-        if plan.visible is not None:
-            scheduler.running = list(plan.visible)
-
     # --- after the step --------------------------------------------------------
-
-    def _put_back(self, played: "Played") -> None:
-        scheduler, plan = self._scheduler, played.plan
-        scheduler.restore_knobs(played.knobs)
-        if plan.visible is not None:
-            base = len(plan.visible)
-            scheduler.running = turn.restored(played.before, plan.hidden, base, scheduler.running)
 
     def _report(self, now: float) -> None:
         if now - self._reported < REPORT_SECONDS and self._scheduler.requests:
@@ -355,7 +340,7 @@ class Conductor:
         self.reader.keep(scheduler.requests)
         self._fitting.forget(scheduler.requests)
         if self._jobs.refresh():
-            self._stale.update(self.queue.lanes)
+            self._stale.update(dict.fromkeys(self.queue.lanes))
         self._relief.see(self.reclaim.waited(now), now)
         running = self.reader.count(scheduler.running)
         waiting = self.queue.counts + self.reader.count(scheduler.kv_holding_waiting)
@@ -364,12 +349,3 @@ class Conductor:
         self.book.ledger.settle(self.queue.filled_since(now - REPORT_SECONDS))
         self.book.forget(now)
         self.book.report()
-
-
-@dataclass(slots=True)
-class Played:
-    """A plan that is being carried out: the running list and the knobs as they were before."""
-
-    plan: Turn
-    before: list[Any]
-    knobs: tuple[Any, ...]

@@ -90,7 +90,7 @@ class EngineConfig:
         """The part of the engine that the tenant's weight declares, 0 to 1, among all that are
         named (and itself)."""
         weight = self.weight_of(tenant)
-        total = sum(map(self.weight_of, {*self.tenants, tenant}))
+        total = sum(map(self.weight_of, dict.fromkeys((*self.tenants, tenant))))
         return weight / total if total else 0.0
 
     @property

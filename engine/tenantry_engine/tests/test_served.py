@@ -251,6 +251,7 @@ def test_without_a_door_nobody_names_a_tenant(engines: Engines) -> None:
         assert doorless.complete("gold", vllm_xargs={"tenantry": "gold"}).status == 200
     assert doorless.served("gold") == 0
     assert doorless.served("default") == 12
+    until("the warning", lambda: "is not believed" in doorless.log, 10)
     assert doorless.log.count("is not believed") == 1
 
 
