@@ -77,8 +77,7 @@ class Conductor:
         self._delays = Delays(setup.model, self.reader.tenant, self._declared, self._company)
         self._present: frozenset[str] = frozenset()
         self._version = (-1, -1)
-        self._stale: dict[str, None] = {}
-        """Tenants of whom more is known than when their keys were made. In order: a set has none."""
+        self._stale: dict[str, None] = {}  # in order, which a set has not
         self._reported = float("-inf")
         self._stage = Stage(scheduler)
         self._obey(setup.config)
