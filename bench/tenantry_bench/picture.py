@@ -45,7 +45,7 @@ def png(rows: Sequence[Row], title: str, subtitle: str = "") -> bytes:
         for axes, tenant in zip(grid, tenants, strict=True):
             mine = [row for row in rows if row.tenant == tenant]
             for panel, (name, measure) in zip(axes, MEASURES.items(), strict=False):
-                _latency(panel, mine, measure, arms)
+                latency(panel, mine, measure, arms)
                 panel.set_title(f"{tenant}: {name}")
             _throughput(axes[-1], mine, arms)
             axes[-1].set_title(f"{tenant}: tokens served")
@@ -56,7 +56,7 @@ def png(rows: Sequence[Row], title: str, subtitle: str = "") -> bytes:
         plt.close(figure)
 
 
-def _latency(panel: Any, rows: Sequence[Row], measure: str, arms: Sequence[str]) -> None:
+def latency(panel: Any, rows: Sequence[Row], measure: str, arms: Sequence[str]) -> None:
     """Draw one line an arm; a percentile that the samples cannot carry has no point."""
     drawn = False
     for row in rows:
@@ -65,7 +65,7 @@ def _latency(panel: Any, rows: Sequence[Row], measure: str, arms: Sequence[str])
         shown = [(i, value * 1000) for i, value in points if value]
         if shown:
             at = arms.index(row.arm)
-            panel.plot(*zip(*shown, strict=True), label=row.arm, **_look(at), linewidth=2)
+            panel.plot(*zip(*shown, strict=True), label=row.arm, **look(at), linewidth=2)
             panel.annotate(
                 f"{shown[-1][1]:,.0f}",
                 shown[-1],
@@ -91,7 +91,8 @@ def _tick(value: float, _position: object) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
-def _look(at: int) -> dict[str, str]:
+def look(at: int) -> dict[str, str]:
+    """Return the colour and marker of the n-th arm."""
     return {"color": COLOURS[at % len(COLOURS)], "marker": MARKERS[at % len(MARKERS)]}
 
 

@@ -37,6 +37,9 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "bench": Command("tenantry_bench.main", "put a load of several tenants on an endpoint"),
     "serve": Command("tenantry_cli.serve", "one engine with a policy, without Kubernetes"),
+    "simulate": Command(
+        "tenantry_bench.simulator.main", "the real scheduler on a virtual clock, several arms"
+    ),
     "version": Command("tenantry_cli.about", "print the version"),
 }
 
