@@ -19,10 +19,13 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress of a command
 
 
-def unpack(requirement: str, target: Path) -> None:
-    """Lay the files of one wheel (`name==version`, without what it requires) into `target`."""
+def unpack(requirement: str, target: Path, *options: str) -> None:
+    """Lay the files of one wheel (`name==version`, without what it requires) into `target`.
+
+    `options` are of uv or pip, whichever is at hand; both know `--no-cache`.
+    """
     done = subprocess.run(
-        [*_installer(), "--no-deps", "--quiet", "--target", str(target), requirement],
+        [*_installer(), "--no-deps", "--quiet", *options, "--target", str(target), requirement],
         capture_output=True,
         text=True,
         check=False,

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from e2e import build, fetch, paths, system, tools
+from e2e import build, engines, fetch, paths, system, tools
 from e2e.problem import EXIT, Problem, sentence
 
 INTERRUPTED = 130
@@ -42,6 +42,7 @@ STEPS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("kubectl", kubectl),
     ("helm", helm),
     ("models", models),
+    ("second vLLM", lambda: str(engines.other())),
     ("control plane", lambda: str(build.control_plane())),
 )
 """The quick ones first: what cannot work here is said before the minutes of the build."""

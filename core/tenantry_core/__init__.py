@@ -7,5 +7,6 @@ come in as arguments.
 Read in this order. Who claims what: `tenants` (weights as a user types them), `shares` (weighted
 max-min division). On the cluster: `slices` (what a GPU is cut into), `placement` (which node can
 take a pod). In the engine: `ledger` (what each tenant was given), `ordering` (whose turn it is),
-`stepmodel` and `budget` (how much one step may carry). In reports: `quantiles`.
+`lengths` (how much a request will make), `growth` (what the running ones will take), `stepmodel`
+and `budget` (how much one step may carry). In reports: `quantiles`.
 """

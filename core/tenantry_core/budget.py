@@ -1,61 +1,281 @@
 """How much one step may hold, and how much work may be thrown away to make room.
 
 A step with many prefill tokens keeps every decode waiting. While more than one tenant is about, a
-step holds all decodes and then as much prefill as the predicted step time allows under a ceiling.
-Without a given ceiling (`auto`) a step may last a fixed multiple of what its decodes alone would
-take: a small one while it holds decodes of a tenant that was served less than the one whose prompt
-is next, a larger one otherwise. The first bounds what that tenant's tokens are delayed by; the
-second spreads the fixed cost of a step over enough prefill to keep throughput near that of large
-steps, and bounds how long a newcomer waits for the step under way.
+step holds all decodes and then prefill tokens: not as many as the predicted time allows under a
+ceiling, but as many as give the most of them per second. Step time over tokens is a staircase, and
+a step that just misses the edge of a tile pays for the whole tile.
+
+Without a given ceiling (`auto`) it is a multiple of tau, the predicted step of one decode alone: a
+tenant that is entitled to half of the engine has 2 tau between its tokens when alone on its half,
+and is kept near that. When the tokens of such a tenant come late by a good part of the delay that
+it was promised, the ceiling goes down by about one tile; when first tokens of tenants below their
+share are late and get later, it goes up (`Relief`). A step without decodes to protect may be
+longer.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from tenantry_core.stepmodel import Load, StepModel
+from tenantry_core.stepmodel import SMALLEST, Load, StepTimes
+from tenantry_core.tiles import ENDS
 
 PROTECTING: Final = 2.5
+"""With `auto`: the ceiling in tau, a quarter more than a tenant has alone on its half."""
+EASED: Final = 2.23
+"""The same while tokens are late, for a tenant entitled to half: about one tile less. Entitled to
+more, it comes down in proportion, to LEAST."""
+LEAST: Final = 1.4
+EASING: Final = (0.6, 0.95)
+"""Lateness over the promised delay at which the ceiling begins to come down, and is down."""
 RELAXED: Final = 5.0
-"""With `auto`: step time allowed, in times of the same step without its prefill, with and without
-decodes of a less-served tenant in it."""
+LONGEST: Final = 10.0
+"""The ceiling without decodes to protect: in times of the decodes alone, and at most, in tau."""
+RAISED: Final = 2.0
+"""How far late first tokens may raise the ceiling."""
 FLOOR: Final = 32
 """Prefill tokens that a step may always hold: below this a prompt makes no headway."""
-QUANTUM: Final = 16
+STRETCH: Final = 1.15
+"""Where not even they keep the ceiling, a step may take so many times their time if that is more
+efficient: it is late anyway."""
+KEPT: Final = 0.02
+"""Another size must be better by this part."""
+OVER, GAIN = 0.03, 0.08
+"""With `auto`, a step may be over the ceiling by the first part if that gives the second more
+tokens per second: the ceiling is known no better than that, and the staircase is steep."""
+SEARCH: Final = 8
+"""Steps between two searches for a better size."""
+EXPLORE: Final = 32
+"""One step in so many tries a tile that may be better than is believed."""
+PROBE, PATIENCE = 16, 0.1
+"""One step in so many holds decodes alone while what they take is not known well; each time the
+next one comes later by this part."""
+OPTIMISM: Final = 2.5
+"""Standard errors by which a tile may be better than is believed."""
+AT_MOST: Final = 1.5
+"""A tile believed to take longer than this many ceilings is not tried."""
+UNSURE: Final = 0.01
+"""Relative standard error up to which the time of the decodes is known well."""
+MARGIN: Final = 64
+"""Prefill tokens beyond the largest size under the ceiling at which a larger one may be under it
+again, step time being no smooth function of tokens."""
+ONE: Final = Load(decodes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What bounds a step: seconds (None = `auto`), and tokens, the engine's own limit."""
+    """What bounds a step: seconds (None = `auto`), and tokens, the engine's own limit.
+
+    The rest is for `auto`. `protecting`: the step holds decodes that must not wait long. `share`:
+    what the most entitled tenant among those that contend is entitled to. `late`: by how much the
+    tokens of protected tenants are late, over the promised delay; tenants that have a request
+    waiting do not count, since smaller steps would make it wait longer. `objective`: the smallest
+    time between tokens that anybody was promised, in seconds. `raised`: the factor of `Relief`.
+    """
 
     seconds: float | None
     tokens: int
     protecting: bool = True
+    share: float = 0.5
+    late: float = 0.0
+    objective: float = inf
+    raised: float = 1.0
 
 
-def chunk(model: StepModel, decodes: Load, context: int, ceiling: Ceiling) -> int:
-    """Prefill tokens for a step beside `decodes`: multiples of QUANTUM, up to the engine's limit.
+def easing(late: float) -> float:
+    """How far the ceiling comes down, 0 to 1, when tokens are late by this part of the delay."""
+    begins, ends = EASING
+    return min(max((late - begins) / (ends - begins), 0.0), 1.0)
+
+
+def limit(model: StepTimes, decodes: Load, ceiling: Ceiling) -> float:
+    """The ceiling in seconds for a step that holds these decodes."""
+    if ceiling.seconds is not None:
+        return ceiling.seconds
+    tau = model.predict(ONE)
+    if ceiling.protecting:
+        eased = min(max(EASED * 0.5 / max(ceiling.share, 1e-9), LEAST), EASED)
+        allowed = tau * (PROTECTING - (PROTECTING - eased) * easing(ceiling.late))
+    else:
+        alone = model.predict(decodes) if decodes.decodes else tau
+        allowed = min(RELAXED * alone, LONGEST * tau)
+    return min(allowed * min(max(ceiling.raised, 1.0), RAISED), ceiling.objective)
+
+
+def chunk(model: StepTimes, decodes: Load, context: int, ceiling: Ceiling) -> int:
+    """Prefill tokens for a step beside `decodes`, up to the engine's limit; without a memory.
 
     `context` is what the prompt in turn has computed so far, in tokens.
     """
-    room = max(ceiling.tokens - decodes.tokens, 0)
-    limit = _seconds(model, decodes, ceiling)
-    empty = _time(model, decodes, 0, context)
-    # The model is linear in the prompt's tokens, so one quantum tells the price of all.
-    price = _time(model, decodes, QUANTUM, context) - empty
-    quanta = int((limit - empty) / price) if price > 0 else room
-    return min(max(quanta * QUANTUM, FLOOR), room)
+    return _Step(model, decodes, context, ceiling).best().tokens
 
 
-def _seconds(model: StepModel, decodes: Load, ceiling: Ceiling) -> float:
-    if ceiling.seconds is not None:
-        return ceiling.seconds
-    alone = decodes if decodes.decodes else Load(decodes=1)
-    return (PROTECTING if ceiling.protecting else RELAXED) * model.predict(alone)
+@runtime_checkable
+class Doubting(StepTimes, Protocol):
+    """A model that knows how well it knows."""
+
+    def doubt(self, load: Load) -> float:
+        """Standard error of the prediction, in seconds."""
+        ...
 
 
-def _time(model: StepModel, decodes: Load, prefill: int, context: int) -> float:
-    return model.predict(decodes + Load(prefill=prefill, context=context + prefill))
+class Packer:
+    """Sizes steps one after the other: keeps a size while it is good, and tries others.
+
+    It looks for a better size every `SEARCH` steps, and at once when the one in use does not keep
+    the ceiling. One step in `EXPLORE` takes a size whose time, were it better than believed by
+    `OPTIMISM` standard errors, would be the best under the ceiling. After a few tries the error is
+    too small for that: a size that one slow step or a wrong prior had made look bad comes back, one
+    that is bad stays away. While the time of the decodes alone, from which the ceiling derives, is
+    not known well, one step in `PROBE`, then fewer and fewer, holds nothing else.
+    """
+
+    def __init__(self, model: StepTimes) -> None:
+        self.model = model
+        self._doubting = model if isinstance(model, Doubting) else None
+        self._kept: dict[bool, int] = {}
+        self._steps = 0
+        self._wait = self._probe = float(PROBE)
+
+    def chunk(self, decodes: Load, context: int, ceiling: Ceiling) -> int:
+        """Prefill tokens for the next step; see the function of this name."""
+        self._steps += 1
+        step = _Step(self.model, decodes, context, ceiling)
+        usual = self._usual(step, ceiling.protecting)
+        model = self._doubting
+        if model is None or step.room <= FLOOR:
+            return usual
+        if self._steps >= self._probe and ceiling.seconds is None and decodes.decodes:
+            self._wait *= 1.0 + PATIENCE
+            self._probe = self._steps + self._wait
+            if model.doubt(decodes) > UNSURE * model.predict(decodes):
+                return 0
+        tries, now = divmod(self._steps, EXPLORE)
+        return usual if now else _hopeful(step, usual, tries, model)
+
+    def _usual(self, step: "_Step", protecting: bool) -> int:
+        """The size in use, or a better one."""
+        kept = self._kept.get(protecting, 0) - step.beside
+        old = step.size(kept) if FLOOR <= kept <= step.room else None
+        if old is not None and old.seconds <= step.most and self._steps % SEARCH:
+            return old.tokens
+        best = step.best()
+        if old is not None and old.seconds <= step.limit and old.rate >= best.rate * (1.0 - KEPT):
+            return old.tokens
+        self._kept[protecting] = best.tokens + step.beside
+        return best.tokens
+
+
+def _hopeful(step: "_Step", usual: int, turn: int, model: Doubting) -> int:
+    """One of the sizes near the usual one, each in its turn, if it might be better; else that."""
+    others = step.around(usual)
+    tokens = others[turn % len(others)] if others else usual
+    time = step.time(tokens)
+    hoped = max(time - OPTIMISM * model.doubt(step.load(tokens)), SMALLEST)
+    better = tokens > hoped * step.size(usual).rate * (1.0 + KEPT)
+    return tokens if better and hoped <= step.limit and time <= AT_MOST * step.limit else usual
+
+
+class _Size(NamedTuple):
+    """Prefill tokens per second and step; larger is better, of equal rates the larger step."""
+
+    rate: float
+    tokens: int
+    seconds: float
+
+
+class _Step:
+    """One step to be sized. Sizes are prefill tokens, such that the step ends with a bucket."""
+
+    def __init__(self, model: StepTimes, decodes: Load, context: int, ceiling: Ceiling) -> None:
+        self._predict = model.predict
+        self._decodes = decodes
+        self._context = context
+        self.beside = decodes.tokens
+        self.room = max(ceiling.tokens - self.beside, 0)
+        self.limit = limit(model, decodes, ceiling)
+        if ceiling.seconds is None and self.room > FLOOR:
+            self.limit = max(self.limit, min(STRETCH * self.time(FLOOR), ceiling.objective))
+        self.most = self.limit * (1.0 if ceiling.seconds is not None else 1.0 + OVER)
+
+    def load(self, tokens: int) -> Load:
+        """The load with so many prefill tokens."""
+        own = self._decodes
+        work = own.work + tokens * (self._context + tokens / 2)
+        return Load(own.prefill + tokens, own.decodes, own.context, work)
+
+    def time(self, tokens: int) -> float:
+        """Seconds of the step with so many prefill tokens."""
+        return self._predict(self.load(tokens))
+
+    def size(self, tokens: int) -> _Size:
+        """A size, and how good it is."""
+        seconds = self.time(tokens)
+        return _Size(tokens / seconds, tokens, seconds)
+
+    def best(self) -> _Size:
+        """The size with most prefill tokens per second under the ceiling, or a little over it."""
+        if self.room <= FLOOR:
+            return _Size(0.0, self.room, self.limit)
+        best = over = self.size(FLOOR)
+        for tokens in self.around(self._largest()):
+            size = self.size(tokens)
+            if size.seconds <= self.limit:
+                best = max(best, size)
+            elif size.seconds <= self.most:
+                over = max(over, size)
+        return over if over.rate > best.rate * (1.0 + GAIN) else best
+
+    def around(self, size: int) -> list[int]:
+        """Sizes from two thirds of this one to a few more."""
+        least = max(size * 2 // 3, FLOOR) + self.beside
+        most = min(size + MARGIN, self.room) + self.beside
+        ends = ENDS[bisect_left(ENDS, least) : bisect_right(ENDS, most)]
+        sizes = [end - self.beside for end in ends]
+        return [*sizes, self.room] if most == self.room + self.beside else sizes
+
+    def _largest(self) -> int:
+        """Of the buckets' ends the largest under the ceiling, taking time to grow."""
+        low, high = (
+            bisect_left(ENDS, FLOOR + self.beside),
+            bisect_right(ENDS, self.room + self.beside),
+        )
+        while low < high:
+            middle = (low + high) // 2
+            if self.time(ENDS[middle] - self.beside) <= self.limit:
+                low = middle + 1
+            else:
+                high = middle
+        return max(ENDS[low - 1] - self.beside, FLOOR)
+
+
+@dataclass(slots=True)
+class Relief:
+    """Raises the ceiling while first tokens of tenants below their share are late and get later.
+
+    A ceiling can make a load infeasible that the engine could carry: then the prompts that fit into
+    its steps are fewer than those that come. `factor` goes up by a tenth a second, to RAISED, and
+    back as slowly when they are in time.
+    """
+
+    patience: float = 1.0
+    """Seconds for which a first token may be awaited."""
+    factor: float = 1.0
+    _seen: float = field(default=0.0, repr=False)
+    _since: float = field(default=-inf, repr=False)
+
+    def see(self, late: float, now: float) -> float:
+        """`late`: how long the oldest first token of such a tenant has been awaited. Seconds."""
+        if now - self._since < 1.0:
+            return self.factor
+        if late > self.patience and late > self._seen:
+            self.factor = min(self.factor * 1.1, RAISED)
+        elif late <= self.patience:
+            self.factor = max(self.factor / 1.1, 1.0)
+        self._seen, self._since = late, now
+        return self.factor
 
 
 class Allowance:

@@ -1,4 +1,4 @@
-"""Who has been served how much: start-time fair queueing between tenants.
+"""Who has been served how much: start-time fair queueing between tenants, in bands.
 
 Each tenant has a tag: the cost of its service so far, divided by its weight. The tenant with the
 smallest tag is the least served and goes first. Two tenants that always have work keep their tags
@@ -9,15 +9,26 @@ A tenant that comes back is lifted to the virtual time, the tag of the least-ser
 work, queued or running: idling banks no credit. The lift stops one small credit short, so that a
 newcomer goes before those with whom it has just drawn level.
 
-Weight 0 is background: a band of its own behind everybody else, whose members share alike.
+Tiers are bands: a lower band is served when no higher one waits. So that it never starves, a band
+that has work earns FLOOR of all service; once that is QUANTUM credits in arrears, its tenants go
+before everybody until it is paid. Weight 0 is background: the last band, without a floor, whose
+members share alike.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from itertools import repeat
 from typing import Final, NamedTuple
 
+DUE: Final = -1
 FOREGROUND: Final = 0
-BACKGROUND: Final = 1
-BANDS: Final = (FOREGROUND, BACKGROUND)
+"""The first of TIERS bands."""
+TIERS: Final = 3
+BACKGROUND: Final = TIERS
+BANDS: Final = range(TIERS + 1)
+FLOOR: Final = 0.05
+"""The part of all service that a tier is owed while it has work, whatever the higher ones ask."""
+QUANTUM: Final = 50.0
+"""Credits in arrears at which a tier's turn comes: paid at each step, it would cost each step."""
 LARGEST: Final = 2.0**20
 """Where the tags of a band are counted anew: beyond it a sum would lose what heavy tenants pay."""
 
@@ -30,76 +41,157 @@ class Rank(NamedTuple):
     tenant: str
 
 
+def one_tier(_tenant: str) -> int:
+    """Without tiers everybody is in the first."""
+    return FOREGROUND
+
+
 class Ledger:
     """The tags of all tenants. Costs are in any one unit, GPU-seconds or tokens.
 
-    `weight` answers for every tenant, also for one never heard of; `credit` is a cost.
+    `weight` and `tier` (0, 1, 2: the first is served first) answer for every tenant, also for one
+    never heard of; `credit` is a cost.
     """
 
-    def __init__(self, weight: Callable[[str], float], credit: float) -> None:
+    def __init__(
+        self,
+        weight: Callable[[str], float],
+        credit: float,
+        tier: Callable[[str], int] = one_tier,
+    ) -> None:
         self._weight = weight
+        self._tier = tier
         self._credit = credit
         self._tags: dict[str, float] = {}
         self._bands: dict[str, int] = {}
+        self._divisors: dict[str, float] = {}
         self._present: frozenset[str] = frozenset()
+        self._demand: list[int] = []
+        """Tiers that have work now, if there is more than one."""
+        self._only: int | None = None
+        """The band of all that have work, if it is one."""
+        self._owed = [0.0 for _ in BANDS]
         self._virtual = [0.0 for _ in BANDS]
         self._largest = [0.0 for _ in BANDS]
 
     def rank(self, tenant: str) -> Rank:
         """Where the tenant stands now. One without work stands where its return would put it."""
+        if tenant in self._present:
+            band = self._bands[tenant]
+            return Rank(self.turn(band), self._tags[tenant], tenant)
         band = self.band(tenant)
-        if tenant in self._present and self._bands[tenant] == band:
-            return Rank(band, self._tags[tenant], tenant)
-        return Rank(band, self._lifted(tenant, band), tenant)
+        self._advance()
+        return Rank(self.turn(band), self._lifted(tenant, band), tenant)
+
+    def line(self, tenants: Collection[str], ahead: float = 0.0) -> list[tuple[int, float, str]]:
+        """The ranks of tenants that have work, as plain tuples: for a step that asks about many.
+        Each is put `ahead` by so many credits, divided by its weight."""
+        tags, bands = self._tags, self._bands
+        if ahead:
+            credit, divisor = ahead * self._credit, self.divisor
+            return [(self.turn(bands[t]), tags[t] - credit / divisor(t), t) for t in tenants]
+        if self._only is not None:
+            return list(zip(repeat(self._only), map(tags.__getitem__, tenants), tenants))
+        turns = [self.turn(band) for band in BANDS]
+        return [(turns[bands[each]], tags[each], each) for each in tenants]
+
+    def precedes(self, tenants: Collection[str], place: tuple[int, float, str]) -> bool:
+        """Whether any of these tenants, who have work, was served less than who has this place."""
+        if not tenants:
+            return False
+        if self._only is not None:
+            return (self._only, min(map(self._tags.__getitem__, tenants))) < place[:2]
+        return min(self.line(tenants)) < place
 
     def band(self, tenant: str) -> int:
-        """Which band the tenant's weight puts it in."""
-        return FOREGROUND if self._weight(tenant) > 0 else BACKGROUND
+        """Which band the tenant's weight and tier put it in."""
+        return self._tier(tenant) if self._weight(tenant) > 0 else BACKGROUND
+
+    def turn(self, band: int) -> int:
+        """Where the band stands now: DUE while it is owed its floor."""
+        return DUE if self._owed[band] >= QUANTUM * self._credit else band
+
+    def divisor(self, tenant: str) -> float:
+        """What a cost is divided by to become a tag: the weight, 1 in the background."""
+        known = self._divisors.get(tenant)
+        if known is None:
+            known = self._divisors[tenant] = self._weight(tenant) or 1.0
+        return known
 
     def attend(self, present: Iterable[str]) -> None:
         """Say who has work now, queued or running. Whoever did not have any before is lifted."""
-        now = frozenset(present)
+        now = present if isinstance(present, frozenset) else frozenset(present)
+        if now == self._present:
+            return
         self._advance()
-        for tenant in now:
-            band = self.band(tenant)
-            if tenant not in self._present or self._bands[tenant] != band:
-                self._tags[tenant] = self._lifted(tenant, band)
-                self._bands[tenant] = band
+        for tenant in now - self._present:
+            self._lift(tenant)
         self._present = now
+        self._tell_demand()
 
     def charge(self, tenant: str, cost: float) -> None:
         """Add to what the tenant has been given; a negative cost corrects an earlier charge."""
-        band = self._bands.setdefault(tenant, self.band(tenant))
-        tag = self._tags.get(tenant, 0.0) + cost / (self._weight(tenant) or 1.0)
+        band = self._bands.get(tenant)
+        if band is None:
+            band = self._bands[tenant] = self.band(tenant)
+        tag = self._tags.get(tenant, 0.0) + cost / self.divisor(tenant)
         self._tags[tenant] = tag
-        self._largest[band] = max(self._largest[band], tag)
+        if tag > self._largest[band]:
+            self._largest[band] = tag
+        if self._demand:
+            self._owe(band, cost)
 
-    def reweigh(self, weight: Callable[[str], float]) -> None:
-        """Other weights from now on. What has been served stays served."""
+    def reweigh(
+        self, weight: Callable[[str], float], tier: Callable[[str], int] | None = None
+    ) -> None:
+        """Other weights, and tiers, from now on. What has been served stays served."""
+        self._advance()
         self._weight = weight
+        self._tier = tier or self._tier
+        self._divisors.clear()
+        for tenant in self._present:
+            if self._bands[tenant] != self.band(tenant):
+                self._lift(tenant)
+        self._tell_demand()
 
-    def forget(self, keep: Iterable[str]) -> None:
+    def forget(self, keep: Collection[str]) -> None:
         """Drop the tags of those who have no work and are not in `keep`.
 
         Their return is then a first arrival: it banks no credit, and a debt is forgiven.
         """
-        kept = self._present.union(keep)
-        for tenant in [each for each in self._tags if each not in kept]:
+        self._advance()
+        for tenant in [t for t in self._tags if t not in self._present and t not in keep]:
             del self._tags[tenant], self._bands[tenant]
+            self._divisors.pop(tenant, None)
+
+    def _lift(self, tenant: str) -> None:
+        band = self.band(tenant)
+        self._tags[tenant] = self._lifted(tenant, band)
+        self._bands[tenant] = band
 
     def _lifted(self, tenant: str, band: int) -> float:
-        floor = self._virtual[band] - self._credit / (self._weight(tenant) or 1.0)
+        floor = self._virtual[band] - self._credit / self.divisor(tenant)
         if self._bands.get(tenant) != band:
-            return floor  # never served, or served in the other band, whose tags say nothing here
+            return floor  # never served, or served in another band, whose tags say nothing here
         return max(self._tags[tenant], floor)
+
+    def _owe(self, served: int, cost: float) -> None:
+        for band in self._demand:
+            self._owed[band] += FLOOR * cost
+        self._owed[served] = max(self._owed[served] - cost, 0.0)
+
+    def _tell_demand(self) -> None:
+        bands = {self._bands[tenant] for tenant in self._present}
+        self._only = min(bands) if len(bands) == 1 else None
+        tiers = sorted(bands - {BACKGROUND})
+        self._demand = tiers if len(tiers) > 1 else []
+        self._owed = [x if band in self._demand else 0.0 for band, x in enumerate(self._owed)]
 
     def _advance(self) -> None:
         """Virtual time: the least tag with work; with no work, all that has been served by then."""
-        working: list[list[float]] = [[] for _ in BANDS]
-        for tenant in self._present:
-            working[self._bands[tenant]].append(self._tags[tenant])
         for band in BANDS:
-            mark = min(working[band], default=self._largest[band])
+            working = [self._tags[t] for t in self._present if self._bands[t] == band]
+            mark = min(working, default=self._largest[band])
             self._virtual[band] = max(self._virtual[band], mark)
             if self._virtual[band] > LARGEST:
                 self._count_anew(band)

@@ -8,6 +8,8 @@ samples and P99.9 needs 1,000; below that they would be other names for the maxi
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,3 +81,29 @@ def summarize(samples: Iterable[float], lower_bounds: Iterable[float] = ()) -> S
         max=ordered[-1],
         censored=len(open_),
     )
+
+
+class Rolling:
+    """A quantile of the last `window` values, kept up to date; inf before the first.
+
+    `share` is between 0 and 1. Values are compared, so none may be NaN.
+    """
+
+    def __init__(self, share: float, window: int) -> None:
+        self._share = share
+        self._window = window
+        self._recent: deque[float] = deque()
+        self._ordered: list[float] = []
+
+    def add(self, value: float) -> None:
+        """Take a value in, and let the oldest go once the window is full."""
+        if len(self._recent) == self._window:
+            del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
+        self._recent.append(value)
+        insort(self._ordered, value)
+
+    @property
+    def value(self) -> float:
+        """The quantile now."""
+        n = len(self._ordered)
+        return self._ordered[math.ceil(self._share * n) - 1] if n else math.inf

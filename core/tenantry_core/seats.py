@@ -27,14 +27,19 @@ class Holding:
 
 
 def shares(seats: int, holdings: Collection[Holding]) -> dict[str, int]:
-    """The seats that each tenant's weight entitles it to; at least one, and none for weight 0.
+    """The seats that each tenant's weight entitles it to; at least one, and none for weight 0."""
+    return divided(seats, {holding.rank.tenant: holding.weight for holding in holdings})
+
+
+def divided(seats: int, weights: Mapping[str, float]) -> dict[str, int]:
+    """Seats by weight: at least one each, and none for weight 0.
 
     Rounded down: what is left over belongs to whoever asks.
     """
-    total = sum(holding.weight for holding in holdings)
+    total = sum(weights.values())
     return {
-        h.rank.tenant: max(floor(seats * h.weight / total), LEAST) if h.weight > 0 else 0
-        for h in holdings
+        tenant: max(floor(seats * weight / total), LEAST) if weight > 0 else 0
+        for tenant, weight in weights.items()
     }
 
 

@@ -1,25 +1,41 @@
 """How long a step takes, learned from the steps that ran, and who pays how much of it.
 
-Step time is taken to be linear in four figures of the batch: one for every step, the prefill
-tokens, the decodes, and the context they attend to. The coefficients are the non-negative
-least-squares fit to the last steps (older ones fade), held where they were as far as recent steps
-do not tell them apart.
+    T = curve(tokens) + offset(bucket) * shape(tokens) + a * decodes + b * context + c * work
+    curve(n) = fixed + token * min(n, knee) + beyond * max(n - knee, 0), shape = the prior's curve
+
+The six coefficients start from a prior. The median of the first steps over their prediction sets
+the scale of all of them. After that they are the least squares of what was observed, pulled towards
+the prior's proportions: what steps do not tell apart keeps those, so that a prior wrong by a factor
+is put right everywhere and not only where steps ran. An offset for each bucket of tokens holds the
+staircase (`tiles`); it is remembered for as long as nobody visits. When steps become slower or
+faster than predicted, whatever they hold, everything is scaled by that.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from math import inf, sqrt
+from typing import Final, Protocol, TypeVar
+
+from tenantry_core import regression
+from tenantry_core.prior import SHIPPED, Prior
+from tenantry_core.regression import UNKNOWN, Cell, Solved
+from tenantry_core.tiles import BUCKETS, FINE, FINE_END, bucket, spread
 
 Payer = TypeVar("Payer", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a payer, or a whole step, asks of the engine: prefill, decodes, context; in tokens."""
+    """What a payer, or a whole step, asks of the engine.
+
+    `prefill` and `decodes` are tokens that go through the model, `context` the tokens that decodes
+    attend to, `work` the attention of prompts: chunk * (done + chunk / 2), in tokens x tokens.
+    """
 
     prefill: int = 0
     decodes: int = 0
     context: int = 0
+    work: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -31,93 +47,218 @@ class Load:
             self.prefill + other.prefill,
             self.decodes + other.decodes,
             self.context + other.context,
+            self.work + other.work,
         )
 
 
-# Each figure is divided by a usual value of it, so that coefficients are of one size: the seconds
-# that this much of the figure costs.
-SCALES: Final = (1.0, 64.0, 16.0, 8192.0)
-# Before the first measurement. It may be wrong by any factor; a few dozen steps replace it.
-PRIOR: Final = (0.005, 0.005, 0.002, 0.001)
-FADE: Final = 0.98
-"""What a step still counts for after the next one: the last 50 carry the fit."""
-RIDGE: Final = 0.02
-SWEEPS: Final = 12
-OUTLIER: Final = 4.0
-"""A step that took this many times its prediction (a pause, a compilation) counts as this many."""
-TRUSTED: Final = 16
-"""Steps after which outliers are cut: until then the prior may be what is wrong."""
-LEARNING: Final = 64
-INTERVAL: Final = 8
-"""The fit is made anew after each of the first steps, then after every eighth."""
+def prompt_work(done: int, chunk: int) -> float:
+    """Attention work of a chunk of a prompt of which `done` tokens are computed."""
+    return chunk * (done + chunk / 2)
+
+
+class StepTimes(Protocol):
+    """What is asked of a model of step times; seconds throughout."""
+
+    def predict(self, load: Load) -> float:
+        """How long a step with this load takes."""
+        ...
+
+    def observe(self, load: Load, seconds: float) -> None:
+        """A step with this load took so long."""
+        ...
+
+    def divide(self, seconds: float, loads: Mapping[Payer, Load]) -> dict[Payer, float]:
+        """The parts of a step, by payer; they add up to `seconds`."""
+        ...
+
+
 SMALLEST: Final = 1e-6
+FIRST: Final = 8
+"""Steps whose median ratio sets the scale. One of them may be a compilation."""
+COMMON: Final = 0.3**2
+OWN: Final = (0.2**2, 0.5**2, 0.5**2, 0.15**2, 0.15**2, 0.3**2)
+"""Variances of the coefficients over the prior's: of their common factor, and of each."""
+NOISE: Final = (0.05**2, 0.01**2, 0.3**2)
+"""Variance of a step's time over its prediction: at first, and its bounds."""
+NOISE_RATE: Final = 0.02
+CUT: Final = 3.0
+"""A step off by more standard deviations than this (a pause) counts the less the farther off."""
+OPEN: Final = 0.5
+"""Variance of the prediction after the first step; it goes down with their number."""
+FIT_EVERY: Final = 8
+"""Steps between two fits; a new bucket is fitted at once."""
+WINDOW: Final = 16
+"""Steps, in buckets visited before, from which it is judged whether the engine has changed."""
+FAMILIAR: Final = 4.0
+SHIFT: Final = 1.25
+"""The engine has changed if their median is off by so many standard deviations of one step, five of
+its own."""
+DRIFT: Final = 0.1
+"""Part by which a smaller difference is followed after each window."""
+LEAST, MOST = -0.7, 3.0
+"""Bounds of an offset."""
+LARGEST: Final = 1e3
+ERROR_RATE: Final = 0.02
 
 
-class StepModel:
-    """The fit. `observe` takes a step that ran, `predict` answers in seconds."""
+class Learned:
+    """The model. `bias` multiplies what the prior predicts."""
 
-    def __init__(self) -> None:
-        size = range(len(SCALES))
-        self._theta = list(PRIOR)
-        self._moments = [[0.0 for _ in size] for _ in size]
-        self._products = [0.0 for _ in size]
+    def __init__(self, prior: Prior = SHIPPED, bias: float = 1.0) -> None:
+        self.error = 0.0
+        """Recent mean of |measured / predicted - 1|."""
+        self._knee = prior.knee
+        self._first: list[tuple[Load, float]] | None = []
         self._steps = 0
+        self._noise = NOISE[0]
+        self._cells: dict[int, Cell] = {}
+        self._sums = [0.0] * len(Cell().part)
+        self._solved = Solved(self._sums, PRIOR, self._noise)
+        self._offsets = [0.0] * BUCKETS
+        self._window: list[float] = []
+        self._scale(tuple(bias * each for each in prior.coefficients()))
 
     def predict(self, load: Load) -> float:
         """Seconds that a step with this load takes."""
-        total = sum(t * x for t, x in zip(self._theta, _figures(load), strict=True))
-        return max(total, SMALLEST)
+        tokens = load.prefill + load.decodes
+        fixed, token, beyond, decode, context, work = self._prices
+        extra = self._offsets[(tokens + FINE - 1) // FINE if tokens <= FINE_END else bucket(tokens)]
+        shape_fixed, shape_token, shape_beyond = self._shape
+        seconds = fixed + extra * shape_fixed + (token + extra * shape_token) * tokens
+        if tokens > self._knee:
+            seconds += (beyond + extra * shape_beyond) * (tokens - self._knee)
+        seconds += decode * load.decodes + context * load.context + work * load.work
+        return seconds if seconds > SMALLEST else SMALLEST  # noqa: FURB136 - half the time of max()
+
+    def doubt(self, load: Load) -> float:
+        """Standard error of the prediction, in seconds: of what is learned, without the noise."""
+        values, reference = self._figures(load)
+        *figures, shape = values
+        cell = self._cells.get(bucket(load.tokens), _NEVER)
+        seen = cell.seen_from(figures, shape)
+        variance = self._solved.variance(seen) + cell.variance * shape * shape
+        return reference * sqrt(variance)
 
     def observe(self, load: Load, seconds: float) -> None:
         """Learn from a step that took so many seconds."""
-        if self._steps >= TRUSTED:
-            seconds = min(seconds, OUTLIER * self.predict(load))
-        self._steps += 1
-        figures = _figures(load)
-        for i, x in enumerate(figures):
-            row = self._moments[i]
-            for j, y in enumerate(figures):
-                row[j] = FADE * row[j] + x * y
-            self._products[i] = FADE * self._products[i] + x * seconds
-        if self._steps <= LEARNING or not self._steps % INTERVAL:
-            self._fit()
+        if load.tokens <= 0 or not 0.0 < seconds < inf:
+            return
+        off = abs(seconds / self.predict(load) - 1.0)
+        self.error += ERROR_RATE * (min(off, 1.0) - self.error)
+        if self._first is None:
+            self._learn(load, seconds)
+        else:
+            self._first.append((load, seconds))
+            self._begin(self._first)
 
     def divide(self, seconds: float, loads: Mapping[Payer, Load]) -> dict[Payer, float]:
         """Divide a step's seconds among its payers; the parts add up to `seconds`.
 
-        Each pays for its own tokens and context, and for what every step costs by its share of the
-        step's tokens: a chunk of 64 tokens carries 64 times as much of it as one decode.
+        Each pays for its own decodes, context and attention, and for the passage through the model
+        by its share of the step's tokens: a chunk of 64 tokens carries 64 times as much of the
+        fixed cost as one decode.
         """
         tokens = sum(load.tokens for load in loads.values())
-        fixed = self._theta[0] / max(tokens, 1)
-        prices = {payer: self._own(load) + fixed * load.tokens for payer, load in loads.items()}
-        total = sum(prices.values())
-        if total <= 0:
-            prices = {payer: float(load.tokens) for payer, load in loads.items()}
-            total = sum(prices.values())
-        return _scaled(seconds, prices, total)
+        each = self.predict(Load(tokens)) / tokens if tokens > 0 else 0.0
+        _, _, _, decode, context, work = self._prices
+        prices = {
+            payer: each * load.tokens
+            + (decode * load.decodes + context * load.context + work * load.work)
+            for payer, load in loads.items()
+        }
+        return _scaled(seconds, prices)
 
-    def _own(self, load: Load) -> float:
-        figures = _figures(load)
-        return sum(t * x for t, x in zip(self._theta[1:], figures[1:], strict=True))
+    def _begin(self, first: Sequence[tuple[Load, float]]) -> None:
+        """Set the scale by the median of the first steps; then learn from all of them."""
+        ratios = sorted(seconds / self.predict(load) for load, seconds in first)
+        self._rescale(ratios[len(ratios) // 2])
+        if len(first) >= FIRST:
+            self._first = None
+            for load, seconds in first:
+                self._learn(load, seconds)
+
+    def _figures(self, load: Load) -> tuple[list[float], float]:
+        """What the coefficients and the offset are multiplied by, over a reference in seconds."""
+        low = min(load.tokens, self._knee)
+        fixed, token, beyond, decode, context, work = self._units
+        passage = (fixed, token * low, beyond * (load.tokens - low))
+        figures = (*passage, decode * load.decodes, context * load.context, work * load.work)
+        reference = max(self.predict(load), 0.1 * sum(figures))
+        return [*(each / reference for each in figures), sum(passage) / reference], reference
+
+    def _learn(self, load: Load, seconds: float) -> None:
+        self._steps += 1
+        values, reference = self._figures(load)
+        at = bucket(load.tokens)
+        cell = self._cells.get(at)
+        if cell is None:
+            cell = self._cells[at] = Cell()
+        new = cell.visits <= 0.0
+        measured = min(seconds / reference, LARGEST)
+        off = measured - self.predict(load) / reference
+        expected = cell.variance * values[-1] ** 2 + OPEN / self._steps
+        weight = self._judged(off, expected)
+        if cell.visits >= FAMILIAR:
+            self._window.append(off)
+        change = cell.add([*values, measured], weight)
+        self._sums = [old + each for old, each in zip(self._sums, change, strict=True)]
+        if len(self._window) >= WINDOW:
+            self._follow()
+        if new or not self._steps % FIT_EVERY:
+            self._fit()
+
+    def _judged(self, off: float, expected: float) -> float:
+        """The weight of a step that is off by so much where this variance is expected beside the
+        noise."""
+        seen = min(max(off * off - expected, 0.0), CUT * CUT * self._noise)
+        _, least, most = NOISE
+        self._noise += NOISE_RATE * (seen - self._noise)
+        self._noise = min(max(self._noise, least), most)
+        allowed = CUT * CUT * (expected + self._noise)
+        return min(allowed / (off * off), 1.0) if off else 1.0
+
+    def _follow(self) -> None:
+        """Scale everything if the last steps were slower or faster than predicted."""
+        window = sorted(self._window)
+        self._window = []
+        middle = (window[len(window) // 2] + window[(len(window) - 1) // 2]) / 2
+        changed = abs(middle) > SHIFT * sqrt(self._noise)
+        self._rescale(max(1.0 + (middle if changed else DRIFT * middle), 0.1))
 
     def _fit(self) -> None:
-        """Coordinate descent on the normal equations, pulled towards the last coefficients."""
-        last = tuple(self._theta)
-        for _ in range(SWEEPS):
-            for i, row in enumerate(self._moments):
-                others = sum(a * t for a, t in zip(row, self._theta, strict=True))
-                rest = self._products[i] - (others - row[i] * self._theta[i]) + RIDGE * last[i]
-                self._theta[i] = max(rest / (row[i] + RIDGE), 0.0)
+        self._solved = Solved(self._sums, PRIOR, self._noise)
+        theta = self._solved.theta
+        known = {
+            at: (min(max(cell.offset(theta), LEAST), MOST), 1.0 - cell.variance / UNKNOWN)
+            for at, cell in self._cells.items()
+        }
+        self._offsets = spread(known)
+        self._price()
+
+    def _rescale(self, factor: float) -> None:
+        self._scale(tuple(factor * unit for unit in self._units))
+
+    def _scale(self, units: tuple[float, ...]) -> None:
+        """Set the seconds that a coefficient of 1 stands for; what was observed scales along."""
+        fixed, token, beyond, decode, context, work = units
+        self._units = (fixed, token, beyond, decode, context, work)
+        self._shape = (fixed, token, beyond - token)
+        self._price()
+
+    def _price(self) -> None:
+        units, theta = self._units, self._solved.theta
+        a, b, c, d, e, f = (x * y for x, y in zip(units, theta, strict=True))
+        self._prices = (a, b, c - b, d, e, f)
 
 
-def _figures(load: Load) -> Sequence[float]:
-    raw = (1.0, load.prefill, load.decodes, load.context)
-    return tuple(x / scale for x, scale in zip(raw, SCALES, strict=True))
+StepModel = Learned
+PRIOR: Final = regression.Prior(COMMON, OWN)
+_NEVER: Final = Cell()
 
 
-def _scaled(seconds: float, prices: Mapping[Payer, float], total: float) -> dict[Payer, float]:
-    if total <= 0:
+def _scaled(seconds: float, prices: Mapping[Payer, float]) -> dict[Payer, float]:
+    total = sum(prices.values())
+    if not 0.0 < total < inf:
         return dict.fromkeys(prices, seconds / len(prices)) if prices else {}
     parts = {payer: seconds * price / total for payer, price in prices.items()}
     largest = max(parts, key=lambda payer: prices[payer])

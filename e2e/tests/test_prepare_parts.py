@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e import build, fetch, paths, problem, tools
+from e2e import build, engines, fetch, paths, problem, tools
 from e2e.problem import Problem
 
 
@@ -97,3 +97,35 @@ def test_a_tool_that_does_not_run_is_a_problem(tmp_path: Path) -> None:
     tool.chmod(0o755)
     with pytest.raises(Problem, match="does not run here: no such machine"):
         tools.version(tool)
+
+
+def test_of_a_second_vllm_only_the_python_files_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unpack(requirement: str, target: Path, *options: str) -> None:
+        assert (requirement, options) == (f"vllm=={engines.OTHER}", ("--no-cache",))
+        for name in ("vllm/v1/request.py", "vllm/_C.abi3.so", "vllm/x.json", "bin/vllm"):
+            file = target / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("")
+
+    monkeypatch.setenv("TENANTRY_CACHE", str(tmp_path))
+    monkeypatch.setattr(fetch, "unpack", unpack)
+    folder = engines.other()
+    assert engines.other() == folder
+    files = [str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()]
+    assert files == ["vllm/v1/request.py"]
+
+
+def test_a_process_for_a_second_vllm_imports_it_first() -> None:
+    environ = engines.environment({"PYTHONPATH": "/mine", "HOME": "/h"}, Path("/other"))
+    assert environ == {
+        "HOME": "/h",
+        "PYTHONPATH": "/other:/mine",
+        "VLLM_TARGET_DEVICE": "cpu",
+    }
+
+
+def test_a_second_vllm_that_cannot_be_fetched_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"no-such-package==0 could not be fetched \(.*\); is the"):
+        fetch.unpack("no-such-package==0", tmp_path, "--no-cache", "--offline")

@@ -7,7 +7,7 @@ the time that it took). Several steps may be under way; they end in the order in
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tenantry_api.choices import Fairness
@@ -16,7 +16,7 @@ from tenantry_core.stepmodel import Load, StepModel
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.metrics import EngineMetrics
 from tenantry_engine.presence import Presence
-from tenantry_engine.translate import Served
+from tenantry_engine.translate import Reading, Served
 
 OUTPUT_PRICE: Final = 2.0
 """`fairness: Tokens` counts an output token twice, as in VTC."""
@@ -28,6 +28,12 @@ CREDIT: Final[Mapping[Fairness, float]] = {
 """What a newcomer is put ahead of those with whom it draws level, in the unit of the charge."""
 
 
+DECODES: Final = object()
+CONTEXT: Final = object()
+"""Payers of all tokens of decode in a step, and of all the context that they attend to. What a
+tenant pays is linear in both, so that two parts stand for those of all tenants."""
+
+
 @dataclass(slots=True)
 class Step:
     """A step under way. `output` is only compared by identity."""
@@ -35,22 +41,26 @@ class Step:
     output: Any
     began: float
     load: Load
-    loads: Mapping[str, Load]
+    given: Reading
     predicted: float
     charged: Mapping[str, float]
-    prompt: Mapping[str, int] = field(default_factory=dict)
 
 
 class Book:
     """The books. Times are seconds of one monotonic clock; the caller reads it."""
 
-    def __init__(self, config: EngineConfig, metrics: EngineMetrics) -> None:
-        self.model = StepModel()
+    def __init__(
+        self, config: EngineConfig, metrics: EngineMetrics, model: StepModel | None = None
+    ) -> None:
+        self.model = StepModel() if model is None else model
         self.presence = Presence()
         self.metrics = metrics
         self._config = config
         self._steps: deque[Step] = deque()
         self._last_end = float("-inf")
+        self._seconds: dict[str, float] = {}
+        self._outputs: dict[str, int] = {}
+        self._prompts: dict[str, Served] = {}
         self.ledger = self._new_ledger()
 
     def reconfigure(self, config: EngineConfig) -> None:
@@ -64,42 +74,43 @@ class Book:
             for step in self._steps:
                 step.charged = {}  # charged in the other unit; the whole cost comes when they end
 
-    def attend(self, now: float, running: Mapping[str, int], waiting: Mapping[str, int]) -> None:
-        """Who has work now, counted anew at the start of each step."""
-        self.presence.see(now, running, waiting)
-        self.ledger.attend({*running, *waiting})
+    def attend(self, now: float, present: frozenset[str]) -> None:
+        """Who has work now, said at the start of each step."""
+        self.presence.here(now, present)
+        self.ledger.attend(present)
 
-    def begun(self, output: Any, served: Mapping[str, Served], now: float) -> None:
-        """A step has been scheduled: charge each tenant for its part as predicted."""
-        if not served:
+    def begun(self, output: Any, given: Reading, now: float) -> None:
+        """A step has been scheduled: prompts are charged as predicted. Tokens of decode are charged
+        when they are back: they are alike from step to step, and many."""
+        if not given:
             return
-        loads = {tenant: each.load for tenant, each in served.items()}
-        load = sum(loads.values(), Load())
+        load = _load(given)
         predicted = self.model.predict(load)
-        step = Step(output, now, load, loads, predicted, {})
-        step.prompt = {tenant: each.prompt for tenant, each in served.items()}
-        decodes = {tenant: each.decodes for tenant, each in loads.items()}
-        step.charged = self._prices(step, predicted, decodes)
-        for tenant, cost in step.charged.items():
-            self.ledger.charge(tenant, cost)
+        step = Step(output, now, load, given, predicted, {})
+        if given.prompts:
+            step.charged = self._advance(given, load, predicted)
+            for tenant, cost in step.charged.items():
+                self.ledger.charge(tenant, cost)
+            for tenant, served in given.prompts.items():
+                self._prompts.setdefault(tenant, Served()).add(served)
         self._steps.append(step)
-        self._count(served)
 
     def ended(self, output: Any, generated: Mapping[str, int], now: float) -> None:
         """The output of a step is back: learn from it, and correct what was charged."""
         for tenant, count in generated.items():
-            self.metrics.tokens(tenant, "output", count)
+            self._outputs[tenant] = self._outputs.get(tenant, 0) + count
         step = self._take(output)
         if step is None:
             return
         seconds = max(now - max(step.began, self._last_end), 0.0)
         self._last_end = now
-        for tenant, cost in self._prices(step, seconds, generated).items():
+        parts = self._divided(step, seconds)
+        for tenant, cost in self._prices(step, parts, generated).items():
             self.ledger.charge(tenant, cost - step.charged.get(tenant, 0.0))
         self.metrics.step(seconds, step.predicted)
-        for tenant, part in self.model.divide(seconds, step.loads).items():
-            self.metrics.gpu_seconds(tenant, part)
-            self.presence.serve(now, tenant, part)
+        self.presence.serve(now, parts)
+        for tenant, part in parts.items():
+            self._seconds[tenant] = self._seconds.get(tenant, 0.0) + part
         self.model.observe(step.load, seconds)
 
     def preempted(self, tenant: str, cause: str) -> None:
@@ -111,7 +122,16 @@ class Book:
         self.metrics.inversion(tenant)
 
     def report(self) -> None:
-        """Set the gauges: requests, shares, fairness."""
+        """Show what has been given since the last report, and how it is shared."""
+        for tenant, count in self._outputs.items():
+            self.metrics.tokens(tenant, "output", count)
+        for tenant, seconds in self._seconds.items():
+            self.metrics.gpu_seconds(tenant, seconds)
+        self._count(self._prompts)
+        self._outputs, self._seconds, self._prompts = {}, {}, {}
+        self._gauge()
+
+    def _gauge(self) -> None:
         everybody = {*self._config.known, *self.presence.seen}
         for tenant in everybody:
             running, waiting = self.presence.of(tenant)
@@ -138,13 +158,38 @@ class Book:
     def _new_ledger(self) -> Ledger:
         return Ledger(self._config.weight_of, CREDIT[self._config.fairness])
 
+    def _advance(self, given: Reading, load: Load, predicted: float) -> dict[str, float]:
+        """What the prompts of a step are predicted to cost, by tenant."""
+        if self._config.fairness == Fairness.TOKENS:
+            return {tenant: float(each.prompt) for tenant, each in given.prompts.items()}
+        cost = predicted / load.tokens
+        return {t: cost * each.prefill for t, each in given.prompts.items()}
+
     def _prices(
-        self, step: Step, seconds: float, outputs: Mapping[str, int]
+        self, step: Step, parts: Mapping[str, float], outputs: Mapping[str, int]
     ) -> Mapping[str, float]:
         if self._config.fairness == Fairness.TOKENS:
-            tenants = {*step.prompt, *outputs}
-            return {t: step.prompt.get(t, 0) + OUTPUT_PRICE * outputs.get(t, 0) for t in tenants}
-        return self.model.divide(seconds, step.loads)
+            prompts = {tenant: each.prompt for tenant, each in step.given.prompts.items()}
+            tenants = {*prompts, *outputs}
+            return {t: prompts.get(t, 0) + OUTPUT_PRICE * outputs.get(t, 0) for t in tenants}
+        return parts
+
+    def _divided(self, step: Step, seconds: float) -> dict[str, float]:
+        """Each tenant's part of a step's time."""
+        given = step.given
+        loads: dict[Any, Load] = {tenant: each.load for tenant, each in given.prompts.items()}
+        if given.tokens:
+            loads[DECODES] = Load(decodes=given.tokens)
+            loads[CONTEXT] = Load(context=given.total)
+        parts: dict[Any, float] = self.model.divide(seconds, loads)
+        if given.tokens:
+            token = parts.pop(DECODES) / given.tokens
+            each = parts.pop(CONTEXT) / max(given.total, 1)
+            context = given.context
+            for tenant, count in given.decodes.items():
+                part = token * count + each * context[tenant]
+                parts[tenant] = parts.get(tenant, 0.0) + part
+        return parts
 
     def _take(self, output: Any) -> Step | None:
         """The step of this output. Those before it never came back; their charge stays."""
@@ -163,6 +208,15 @@ class Book:
                 self.metrics.prefix(tenant, each.queried, each.cached)
             if each.recomputed:
                 self.metrics.recomputed(tenant, each.recomputed)
+
+
+def _load(given: Reading) -> Load:
+    prefill, decodes, context = 0, given.tokens, given.total
+    for each in given.prompts.values():
+        prefill += each.prefill
+        decodes += each.decodes
+        context += each.context
+    return Load(prefill, decodes, context)
 
 
 def _ratios(values: Mapping[str, float]) -> dict[str, float]:

@@ -4,31 +4,38 @@ One conductor belongs to one scheduler and is called by it only, on the engine's
 thing that comes from another thread is `latest`, the configuration to use from the next step on.
 """
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tenantry_api.choices import Fairness, Mode
-from tenantry_core import ordering
+from tenantry_core import seats
 from tenantry_core.budget import Allowance, Ceiling
-from tenantry_core.ledger import Rank
+from tenantry_core.ledger import FOREGROUND, Rank
 from tenantry_core.seats import Holding
 from tenantry_core.stepmodel import Load
 from tenantry_engine import turn
 from tenantry_engine.book import Book
 from tenantry_engine.config import EngineConfig
-from tenantry_engine.gate import Gate, Waits
+from tenantry_engine.gate import AHEAD, SEAT_BOUND, Admission, Gate, Waits
+from tenantry_engine.lanes import Lane
 from tenantry_engine.metrics import EngineMetrics
+from tenantry_engine.presence import Presence
 from tenantry_engine.translate import Reader, generated
-from tenantry_engine.turn import Head, Member, Room, Turn
+from tenantry_engine.turn import Head, Member, Room, Scene, Turn
 from tenantry_engine.waiting import TenantQueue, first
 
 RECALL_SHARE: Final = 0.05
 RECALL_WINDOW: Final = 60.0
 """Doing again what recalled requests had done may take this part of any window."""
 REPORT_SECONDS: Final = 1.0
+LOOK_AHEAD: Final = 8
+"""Requests of one tenant that are looked at for one that fits."""
+PATIENCE: Final = 16
+"""Steps for which a request that vLLM turned away is passed over."""
+NOBODY: Final = Rank(FOREGROUND, float("-inf"), "")
+"""A rank for all where tenants aren't told apart."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,7 @@ class Conductor:
         self.latest = setup.config
         self.reader = Reader()
         self.book = Book(setup.config, setup.metrics)
-        self.queue = TenantQueue(
-            self.reader.tenant, ordering.ORDERINGS[ordering.DEFAULT], self._choose
-        )
+        self.queue = TenantQueue(self.reader.tenant, self._choose)
         self.cause = "reset"
         """Why requests are sent back at the moment; outside a step only a cache reset does it."""
         self._scheduler = scheduler
@@ -57,40 +62,54 @@ class Conductor:
         self._config = setup.config
         self._allowance = Allowance(RECALL_SHARE, RECALL_WINDOW)
         self._waits = Waits()
+        self._shares = Shares()
         self._reported = float("-inf")
-        self._blocked: str | None = None
-        self._gate: Gate | None = None
+        self._refusals = Refusals()
+        self._census = self.reader.census
+        self._present: frozenset[str] = frozenset()
+        self._version = (-1, -1)
+        self._nobody_below: tuple[object, ...] = ()
+        self._played: Played | None = None
+        self._entry: Entry | None = None
         self.queue.split(by_tenant=_divides(setup.config))
 
-    @contextlib.contextmanager
-    def step(self) -> Iterator[None]:
-        """Around one `schedule()`."""
-        now = self._clock()
+    def before(self) -> None:
+        """A step begins: decide what it is to look like, and set vLLM up for it."""
+        now = self.queue.now = self._clock()
         self._take_policy()
         self._attend(now)
         self.cause = "no_blocks"
-        try:
-            if self._decides():
-                with self._played(self._plan(now)):
-                    yield
-            else:
-                yield
-        finally:
-            self._gate = None
-            self.queue.reconsider()
-            self.cause = "reset"
+        if self._decides():
+            self._play(self._plan(now))
+        elif self._waits:
+            self._waits = Waits()  # in a pause nobody waits for anybody
+
+    def after(self) -> None:
+        """vLLM has scheduled, or failed to: put everything back."""
+        self.cause = "reset"
+        if self._played is not None:
+            self._put_back(self._played)
+            self._played = None
+        self._entry = None
+        self.queue.reconsider()
+
+    def arrived(self, request: Any) -> None:
+        """A request is in the queue now."""
+        tenant = self.reader.tenant(request)
+        count = self.queue.counts[tenant] + self._census.seats.get(tenant, 0)
+        self.book.presence.asks(self._clock(), tenant, count)
 
     def begun(self, output: Any) -> None:
         """The step has been scheduled."""
         now = self._clock()
-        self.book.begun(output, self.reader.served(output, self._scheduler.requests), now)
+        self.book.begun(output, self.reader.read(output, self._scheduler), now)
         self.book.presence.scheduled(now, self.queue.counts)
         if not output.num_scheduled_tokens:
             self._report(now)
 
     def ended(self, output: Any, outputs: Mapping[int, Any], now: float) -> None:
         """The output of a step was back at `now` and has been worked in."""
-        self.book.ended(output, generated(outputs, self.reader.tenants), now)
+        self.book.ended(output, generated(outputs, self.reader.owners), now)
         self._report(now)
 
     def now(self) -> float:
@@ -103,12 +122,21 @@ class Conductor:
         if self.latest is not self._config:
             self._config = self.latest
             self.book.reconfigure(self._config)
+            self._shares = Shares()
             self.queue.split(by_tenant=_divides(self._config))
 
     def _attend(self, now: float) -> None:
-        scheduler = self._scheduler
-        waiting = self.queue.counts + self.reader.count(scheduler.kv_holding_waiting)
-        self.book.attend(now, self.reader.count(scheduler.running), waiting)
+        """Who is here. In a step that is like the last one nobody has come or gone."""
+        scheduler, census = self._scheduler, self._census
+        census.take(scheduler.running)
+        holding = scheduler.kv_holding_waiting
+        version = (census.version, self.queue.version)
+        if version != self._version or holding:
+            self._version = (-1, -1) if holding else version
+            self._present = frozenset(census.seats.keys() | self.queue.counts.keys())
+            if holding:
+                self._present = self._present.union(self.reader.count(holding))
+        self.book.attend(now, self._present)
 
     def _decides(self) -> bool:
         return (
@@ -117,80 +145,156 @@ class Conductor:
             and self._scheduler.unpaused()
         )
 
-    def _plan(self, now: float) -> Turn:
+    def _plan(self, now: float) -> Turn | None:
+        scheduler = self._scheduler
         if self._config.fairness == Fairness.NONE:
-            rank = Rank(0, 0.0, "")
-            return self._arranged([Member(r, rank, 0) for r in self._scheduler.running], None)
-        members = self._members()
-        gate = self._gate = Gate(self._holdings(), self._scheduler.seats(), self._blocked)
+            return self._arranged(None)
+        share = self._shares.of(scheduler.seats(), self.book.presence, self._config)
+        gate = Gate(share, self._census.seats, self._free_seats(), self._absent)
+        self._entry = Entry(gate)
         self.queue.reconsider()
-        self._waits.see(now, gate.holdings, gate.share)
+        self._watch(now, gate)
+        if self._waits:
+            self._recall(now, gate)
+        self._open(gate)
+        return self._fitting(self._arranged(self._head()))
+
+    def _watch(self, now: float, gate: Gate) -> None:
+        """Who waits below its share, and for how long."""
+        gate.below = self._below(gate)
+        if not self._waits and len(gate.below) <= gate.free:
+            return  # there is a seat for each
+        line = self.book.ledger.line
+        most = max(line(gate.running), default=NOBODY)
+        self._waits.see(now, line(gate.below), self._fresh(now, gate), most)
         gate.late = self._waits.late(now)
         for tenant in self._waits.inverted(now):
             self.book.inverted(tenant)
-        members = self._recalled(members, now)
-        plan = self._arranged(members, self._head())
-        return self._fitting(plan, members)
 
-    def _arranged(self, members: Sequence[Member], head: Head | None) -> Turn:
-        scheduler = self._scheduler
+    def _below(self, gate: Gate) -> frozenset[str]:
+        """Tenants that wait and hold less than their share of the seats."""
+        at = (self._census.moves, self.queue.version, gate.share)
+        if self._nobody_below == at:
+            return frozenset()
+        running, share = gate.running, gate.share
+        below = [t for t in self.queue.lanes if running.get(t, 0) < share[t]]
+        if not below:
+            self._nobody_below = at
+        return frozenset(t for t in below if self._ready(t))
+
+    def _fresh(self, now: float, gate: Gate) -> frozenset[str]:
+        """Of those below their share, who runs nothing and has been waiting for a moment only."""
+        since = self.queue.lanes
+        return frozenset(
+            t for t in gate.below if t not in gate.running and since[t].born + SEAT_BOUND >= now
+        )
+
+    def _open(self, gate: Gate) -> None:
+        """From here on the queue offers what may be admitted."""
+        entry = self._entry
+        if entry is None or gate.free < 1 or gate.closed:
+            return
+        lanes, ledger = self.queue.lanes, self.book.ledger
+        line = ledger.line(lanes.keys() - gate.below if gate.below else lanes)
+        line += ledger.line(gate.below, AHEAD)
+        entry.admission = Admission(line, gate, self._first)
+
+    def _arranged(self, head: Head | None) -> Turn | None:
+        scheduler, census = self._scheduler, self._census
+        offered = self.queue.choice() is not None
+        if not census.prompts and not offered:
+            return None
         ceiling = Ceiling(self._config.step_budget, scheduler.max_num_scheduled_tokens)
-        light = self._gate.light if self._gate is not None else ()
-        plan = turn.arrange(members, head, self.book.model, ceiling, light)
+        scene = Scene(
+            running=scheduler.running,
+            census=census,
+            prompts=turn.by_rank(census.prompts, self._rank) if census.prompts else (),
+            head=head,
+            tokens=scheduler.decode_tokens(census),
+            in_order=census.behind(scheduler.running),
+            precedes=self.book.ledger.precedes,
+            light=self._light,
+        )
+        plan: Turn = turn.arrange(scene, self.book.model, ceiling)
+        if plan.hidden:
+            plan = turn.showing(plan, scheduler.may_hide)
         return plan if scheduler.divisible() else turn.uncapped(plan, ceiling.tokens)
 
-    def _fitting(self, plan: Turn, members: Sequence[Member]) -> Turn:
+    def _rank(self, request: Any) -> Rank:
+        """The rank of a request's tenant; without fairness between them all are equal."""
+        if self._config.fairness == Fairness.NONE:
+            return NOBODY
+        return self.book.ledger.rank(self.reader.tenant(request))
+
+    def _light(self) -> list[str]:
+        if self._entry is None:
+            return []
+        share, waiting = self._entry.gate.share, self.queue.counts
+        seats = self._census.seats.items()
+        return [t for t, count in seats if count + waiting.get(t, 0) <= share.get(t, 0)]
+
+    def _fitting(self, plan: Turn | None) -> Turn | None:
         """The plan, or one without those whose KV blocks the others need; then nobody is
         admitted."""
-        over = turn.overflow(plan, members, self._room())
-        if not over or self._gate is None:
+        scheduler, entry = self._scheduler, self._entry
+        tokens = scheduler.decode_tokens(self._census) if plan is None else plan.tokens
+        free, block = scheduler.free_blocks(), scheduler.block_size
+        # Every request may begin a block.
+        if entry is None or free > len(scheduler.running) + tokens // block:
             return plan
-        for victim in over:
-            self._scheduler.send_back(victim.request)
-        self._gate.closed = True
+        full = Turn(max(tokens, 1)) if plan is None else plan
+        over = turn.overflow(full, scheduler.running, self._members(), self._room())
+        if not over:
+            return plan
+        self._send_back(over)
+        entry.gate.closed = True
+        entry.admission = None
         self.queue.reconsider()
-        return self._arranged([member for member in members if member not in over], None)
+        return self._arranged(None)
 
-    def _recalled(self, members: list[Member], now: float) -> list[Member]:
+    def _recall(self, now: float, gate: Gate) -> None:
         """Recall what the tenant that waits longest with good reason needs, within the
         allowance."""
-        gate = self._gate
-        head = self._wanting(now)
-        if gate is None or head is None:
-            return members
-        victims = turn.recall(head, members, self._room(), gate.holdings)
+        ripe = next((t for t in self._waits.ripe(now) if t in self.queue.lanes), None)
+        if ripe is None:
+            return
+        head = self._as_head(self.queue.lanes[ripe].head)
+        room = self._room()
+        if room.free_seats > 0 and room.free_blocks >= head.blocks:
+            return
+        victims = turn.recall(head, self._members(), room, self._holdings())
         cost = sum(
             self.book.model.predict(Load(prefill=victim.request.num_computed_tokens))
             for victim in victims
         )
         if not victims or not self._allowance.allows(cost, now):
-            return members
+            return
         self._allowance.spend(cost, now)
         self.cause = "seat"
+        self._send_back(victims)
+        self.cause = "no_blocks"
+        gate.only = ripe
+        gate.free = self._free_seats()
+
+    def _send_back(self, victims: Sequence[Member]) -> None:
         for victim in victims:
             self._scheduler.send_back(victim.request)
-        self.cause = "no_blocks"
-        gate.only = head.rank.tenant
-        self.queue.reconsider()
-        return [member for member in members if member not in victims]
-
-    def _wanting(self, now: float) -> Head | None:
-        """The head of the least-served tenant that has waited long enough for a seat of its own."""
-        heads = self._ready_heads()
-        ripe = next((tenant for tenant in self._waits.ripe(now) if tenant in heads), None)
-        return None if ripe is None else self._as_head(heads[ripe])
+        self._census.take(self._scheduler.running)
+        if self._entry is not None:
+            self._entry.gate.running = self._census.seats
 
     def _head(self) -> Head | None:
         """What would be admitted in this step."""
-        request = self._choose(self._ready_heads())
-        if request is None or request.request_id == self._blocked or self._free_seats() < 1:
-            return None
-        return self._as_head(request) if self._fits(request) else None
+        request = self.queue.choice()
+        return (
+            None
+            if request is None or not self._scheduler.ready(request)
+            else self._as_head(request)
+        )
 
-    def _ready_heads(self) -> dict[str, Any]:
-        """The heads that vLLM would admit: one that waits for its grammar is not among them."""
-        ready = self._scheduler.ready
-        return {tenant: head for tenant, head in self.queue.heads().items() if ready(head)}
+    def _ready(self, tenant: str) -> bool:
+        """Whether vLLM would admit the tenant's head: not while it waits for its grammar."""
+        return bool(self._scheduler.ready(self.queue.lanes[tenant].head))
 
     def _as_head(self, request: Any) -> Head:
         rank = self.book.ledger.rank(self.reader.tenant(request))
@@ -201,28 +305,30 @@ class Conductor:
 
     def _members(self) -> list[Member]:
         scheduler = self._scheduler
-        tenant, block = self.reader.tenant, scheduler.block_size
-        owners = [tenant(request) for request in scheduler.running]
-        ranks = {owner: self.book.ledger.rank(owner) for owner in set(owners)}
-        return [
-            Member(
-                request,
-                ranks[owner],
-                -(-request.num_computed_tokens // block),
-                scheduler.can_go_back(request),
-            )
-            for request, owner in zip(scheduler.running, owners, strict=True)
-        ]
+        return turn.members(
+            scheduler.running, self._rank, scheduler.block_size, scheduler.can_go_back
+        )
 
     def _holdings(self) -> list[Holding]:
-        presence, ready = self.book.presence, self._ready_heads()
-        holdings = []
-        for tenant in presence.active():
-            running, waiting = presence.of(tenant)
-            waiting = waiting if tenant in ready else 0
-            rank, weight = self.book.ledger.rank(tenant), self._config.weight_of(tenant)
-            holdings.append(Holding(rank, running, waiting, presence.peak(tenant), weight))
-        return holdings
+        return [self._holding(tenant) for tenant in self.book.presence.active()]
+
+    def _absent(self) -> list[Holding]:
+        """Tenants that were here a moment ago and have nothing waiting."""
+        lanes = self.queue.lanes
+        active = self.book.presence.active()
+        return [self._holding(t) for t in active if t not in lanes or not self._ready(t)]
+
+    def _holding(self, tenant: str) -> Holding:
+        waiting = self.queue.counts.get(tenant, 0) if tenant in self.queue.lanes else 0
+        if waiting and not self._ready(tenant):
+            waiting = 0
+        return Holding(
+            self.book.ledger.rank(tenant),
+            self._census.seats.get(tenant, 0),
+            waiting,
+            self.book.presence.peak(tenant),
+            self._config.weight_of(tenant),
+        )
 
     def _room(self) -> Room:
         scheduler = self._scheduler
@@ -240,53 +346,146 @@ class Conductor:
             scheduler.seats() - len(scheduler.running) - scheduler.num_waiting_for_streaming_input
         )
 
+    # --- inside the step -------------------------------------------------------
+
+    def _choose(self, lanes: Mapping[str, Lane]) -> Any | None:
+        """What the queue offers: with one lane its head, else whoever may enter."""
+        entry = self._entry
+        if entry is None:
+            return first(lanes)
+        if entry.admission is None:
+            return None
+        self._settle(entry, entry.admission)
+        entry.offer = entry.admission.next()
+        return entry.offer
+
+    def _settle(self, entry: "Entry", admission: Admission) -> None:
+        """The last offer was admitted, or else vLLM passed it over."""
+        running = self._scheduler.running
+        if entry.offer is None or not running or running[-1] is not entry.offer:
+            return
+        tenant = self.reader.tenant(entry.offer)
+        if entry.gate.free == 1:
+            entry.gate.take(tenant)
+            return
+        load = Load(prefill=entry.offer.num_tokens)
+        price = self.book.model.predict(load) / self.book.ledger.divisor(tenant)
+        admission.taken(tenant, price)
+
+    def _first(self, tenant: str) -> Any | None:
+        """The first request of the tenant that can be offered."""
+        lane = self.queue.lanes.get(tenant)
+        if lane is None:
+            return None
+        scheduler = self._scheduler
+        for request in lane.first(LOOK_AHEAD):
+            if self._refusals.holds(request.request_id, scheduler.free_blocks()):
+                continue
+            if not scheduler.ready(request) or self._fits(request):
+                return request
+        return None
+
     def _fits(self, request: Any) -> bool:
         return bool(self._scheduler.blocks_for(request) <= self._scheduler.free_blocks())
 
-    # --- inside the step -------------------------------------------------------
-
-    def _choose(self, heads: Mapping[str, Any]) -> Any | None:
-        gate = self._gate
-        if gate is None:
-            return first(heads)
-        if not heads:
-            return None
-        ranks = sorted(self.book.ledger.rank(tenant) for tenant in heads)
-        admitted = self.reader.count(self._scheduler.running[gate.base :])
-        free = self._scheduler.max_num_active_reqs - len(self._scheduler.running)
-        free -= self._scheduler.num_waiting_for_streaming_input
-        allowed = [heads[r.tenant] for r in ranks if gate.admits(r, ranks[0].band, free, admitted)]
-        ready = (r for r in allowed if r.request_id != gate.blocked and self._fits(r))
-        return next(ready, allowed[0] if allowed else None)
-
-    @contextlib.contextmanager
-    def _played(self, plan: Turn) -> Iterator[None]:
-        """Carry the plan out: vLLM schedules inside; afterwards everything is as it was."""
+    def _play(self, plan: Turn | None) -> None:
+        """Set vLLM up for the plan; None: it may go on as it is, and will admit nobody."""
+        self.queue.offered = None
+        self._refusals.begin()
+        if plan is None:
+            return
         scheduler = self._scheduler
-        before = list(scheduler.running)
-        with scheduler.knobs(plan.tokens, plan.threshold, len(plan.hidden)):
+        knobs = scheduler.turn_knobs(plan.tokens, plan.threshold, len(plan.hidden))
+        self._played = Played(plan, scheduler.running, knobs)
+        if plan.visible is not None:
             scheduler.running = list(plan.visible)
-            if self._gate is not None:
-                self._gate.base = len(scheduler.running)
-            try:
-                yield
-            finally:
-                scheduler.running = _restored(before, plan.hidden, scheduler.running)
-        self._blocked = None
-        if self.queue.offered is not None:
-            self._blocked = self.queue.offered.request_id
-        if self._gate is not None:
-            new = scheduler.running[len(before) :]
-            self._waits.served(self.reader.count(new))
+
+    def _put_back(self, played: "Played") -> None:
+        scheduler, plan = self._scheduler, played.plan
+        scheduler.restore_knobs(played.knobs)
+        if plan.visible is not None:
+            scheduler.running = _restored(
+                played.before, plan.hidden, len(plan.visible), scheduler.running
+            )
+        if self.queue.offered is not None and scheduler.ready(self.queue.offered):
+            self._refusals.add(self.queue.offered.request_id, scheduler.free_blocks())
+        if self._waits:
+            new = scheduler.running[self._census.base :]
+            self._waits.served(self.reader.tenant(request) for request in new)
 
     def _report(self, now: float) -> None:
         if now - self._reported < REPORT_SECONDS and self._scheduler.requests:
             return
         self._reported = now
-        self.reader.keep(self._scheduler.requests)
-        self._attend(now)
+        scheduler = self._scheduler
+        self.reader.keep(scheduler.requests)
+        running = self.reader.count(scheduler.running)
+        waiting = self.queue.counts + self.reader.count(scheduler.kv_holding_waiting)
+        self.book.presence.see(now, running, waiting)
+        self.book.attend(now, frozenset((*running, *waiting)))
         self.book.forget(now)
         self.book.report()
+
+
+@dataclass(slots=True)
+class Played:
+    """A plan that is being carried out: the running list and the knobs as they were before."""
+
+    plan: Turn
+    before: list[Any]
+    knobs: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Entry:
+    """Admission in the step under way: its gate, whose turn it is, and what was offered last."""
+
+    gate: Gate
+    admission: Admission | None = None
+    offer: Any | None = None
+
+
+class Refusals:
+    """Requests that seemed to fit and that vLLM did not admit. Each is passed over until more
+    blocks are free than then, or PATIENCE steps have gone by."""
+
+    def __init__(self) -> None:
+        self._step = 0
+        self._refused: dict[str, tuple[int, int]] = {}
+
+    def begin(self) -> None:
+        """Another step."""
+        self._step += 1
+        if self._refused:
+            past = self._step - PATIENCE
+            self._refused = {n: entry for n, entry in self._refused.items() if entry[0] > past}
+
+    def add(self, request: str, free: int) -> None:
+        """It was offered in this step and not taken, when so many blocks were free at the end."""
+        self._refused[request] = (self._step, free)
+
+    def holds(self, request: str, free: int) -> bool:
+        """Whether to pass it over now."""
+        entry = self._refused.get(request)
+        return entry is not None and free <= entry[1]
+
+
+class Shares:
+    """The seats that each active tenant is entitled to, counted when something has changed."""
+
+    def __init__(self) -> None:
+        self._key: tuple[Any, ...] = ()
+        self._share: Mapping[str, int] = {}
+
+    def of(self, total: int, presence: Presence, config: EngineConfig) -> Mapping[str, int]:
+        """Seats by tenant."""
+        active = presence.active()
+        key = (total, active)
+        if key != self._key:
+            self._key = key
+            weights = {tenant: config.weight_of(tenant) for tenant in active}
+            self._share = seats.divided(total, weights)
+        return self._share
 
 
 def _divides(config: EngineConfig) -> bool:
@@ -294,10 +493,10 @@ def _divides(config: EngineConfig) -> bool:
     return config.mode == Mode.ENFORCE and config.fairness != Fairness.NONE
 
 
-def _restored(before: Sequence[Any], hidden: Sequence[Any], after: Sequence[Any]) -> list[Any]:
+def _restored(before: list[Any], hidden: Sequence[Any], base: int, after: list[Any]) -> list[Any]:
     """The running list in vLLM's own order, that of admission, without those that were
-    preempted."""
-    running = {id(request) for request in (*hidden, *after)}
-    known = {id(request) for request in before}
-    old = [request for request in before if id(request) in running]
-    return old + [request for request in after if id(request) not in known]
+    preempted. vLLM admits nobody in a step in which it preempts."""
+    if len(after) >= base:
+        return before + after[base:]
+    staying = {id(request) for request in (*hidden, *after)}
+    return [request for request in before if id(request) in staying]

@@ -6,10 +6,8 @@ it, may send one back, and sets the knobs that vLLM reads anew in each step.
 This module is imported only when every seam of `seams` is there.
 """
 
-import contextlib
 import time
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.interface import PauseState
@@ -17,7 +15,12 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 from vllm.v1.request import RequestStatus
 
+from tenantry_engine.census import Census
 from tenantry_engine.conductor import Conductor, Setup
+from tenantry_engine.translate import decode_tokens, decoding
+
+BY_ITSELF: Final = (RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED)
+"""How a request ends whose output ended it."""
 
 
 class FairScheduler(Scheduler):
@@ -38,19 +41,29 @@ class FairScheduler(Scheduler):
             and type(groups[0].kv_cache_spec) is FullAttentionSpec
             and self.connector is None
         )
+        self._adapters: frozenset[int] = frozenset()
+        """LoRA adapters that running requests use as the step begins."""
 
     # --- what vLLM calls -------------------------------------------------------
 
     def add_request(self, request: Any) -> None:
         """A request arrives; from now on its tenant is known."""
-        self.conductor.reader.meet(request)
+        if request.request_id not in self.requests:  # else it is more input of a session
+            self.conductor.reader.meet(request)
         super().add_request(request)
+        self.conductor.arrived(request)
 
     def schedule(self, throttle_prefills: bool = False) -> Any:
         """One step, as vLLM schedules it within the conductor's plan."""
-        with self.conductor.step():
+        conductor = self.conductor
+        if self.lora_config:
+            self._adapters = frozenset(adapter(request) for request in self.running) - {0}
+        try:
+            conductor.before()
             output = super().schedule(throttle_prefills)
-        self.conductor.begun(output)
+        finally:
+            conductor.after()
+        conductor.begun(output)
         return output
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
@@ -60,9 +73,14 @@ class FairScheduler(Scheduler):
         self.conductor.ended(scheduler_output, outputs, now)
         return outputs
 
+    def _free_request(self, request: Any, delay_free_blocks: bool = False) -> Any:
+        self.conductor.reader.ended(request, by_itself=request.status in BY_ITSELF)
+        return super()._free_request(request, delay_free_blocks)
+
     def _preempt_request(
         self, request: Any, timestamp: float, drop_stale_output: bool = False
     ) -> None:
+        self.conductor.reader.lost(request)
         super()._preempt_request(request, timestamp, drop_stale_output=drop_stale_output)
         self.conductor.book.preempted(self.conductor.reader.tenant(request), self.conductor.cause)
 
@@ -74,7 +92,7 @@ class FairScheduler(Scheduler):
 
     def divisible(self) -> bool:
         """Whether every prompt at hand may be cut into chunks of any size."""
-        if not self.scheduler_config.enable_chunked_prefill:
+        if not self.scheduler_config.enable_chunked_prefill or self.need_mamba_block_aligned_split:
             return False
         if not self.max_num_encoder_input_tokens:
             return True
@@ -82,6 +100,12 @@ class FairScheduler(Scheduler):
             request.has_encoder_inputs
             for request in (*self.running, *self.conductor.queue.heads().values())
         )
+
+    def decode_tokens(self, census: Census) -> int:
+        """Tokens that all decodes take in the next step: one each, and their drafts."""
+        if not self.num_spec_tokens:
+            return census.decoding
+        return sum(decode_tokens(each) for each in self.running if decoding(each))
 
     def seats(self) -> int:
         """Requests that may run at once."""
@@ -108,7 +132,14 @@ class FairScheduler(Scheduler):
     def ready(self, request: Any) -> bool:
         """Whether a waiting request lacks nothing but its turn."""
         stale = request.num_stale_output_tokens and not request.drop_stale_output
-        return request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED) and not stale
+        waits = request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
+        return waits and not stale and self._has_place_for(request)
+
+    def may_hide(self, request: Any) -> bool:
+        """Whether vLLM need not see a running request in this step. It counts the adapters of
+        those that it sees, and would give the place of one it does not see to another.
+        """
+        return not (self.lora_config and adapter(request))
 
     def can_go_back(self, request: Any) -> bool:
         """Whether a running request may be preempted now."""
@@ -122,10 +153,9 @@ class FairScheduler(Scheduler):
             request, time.monotonic(), drop_stale_output=self.requires_kv_delivery
         )
 
-    @contextlib.contextmanager
-    def knobs(self, tokens: int, threshold: int, hidden: int) -> Iterator[None]:
-        """Inside, a step may hold `tokens`, a prefill `threshold` (0: any), and `hidden` requests
-        that are out of sight keep their seats.
+    def turn_knobs(self, tokens: int, threshold: int, hidden: int) -> tuple[Any, ...]:
+        """From now on a step may hold `tokens`, a prefill `threshold` (0: any), and `hidden`
+        requests that are out of sight keep their seats. Returns what `restore_knobs` takes.
         """
         config = self.scheduler_config
         saved = (
@@ -139,15 +169,27 @@ class FairScheduler(Scheduler):
         if threshold:
             self.adaptive_long_prefill_threshold = False
             config.long_prefill_token_threshold = threshold
-        try:
-            yield
-        finally:
-            (
-                self.max_num_scheduled_tokens,
-                self.max_num_active_reqs,
-                self.adaptive_long_prefill_threshold,
-                config.long_prefill_token_threshold,
-            ) = saved
+        return saved
+
+    def restore_knobs(self, saved: tuple[Any, ...]) -> None:
+        """Everything as it was."""
+        (
+            self.max_num_scheduled_tokens,
+            self.max_num_active_reqs,
+            self.adaptive_long_prefill_threshold,
+            self.scheduler_config.long_prefill_token_threshold,
+        ) = saved
+
+    def _has_place_for(self, request: Any) -> bool:
+        """Whether the request's adapter is loaded, or may be without one being taken out."""
+        if not self.lora_config:
+            return True
+        return bool(len({*self._adapters, adapter(request)} - {0}) <= self.lora_config.max_loras)
+
+
+def adapter(request: Any) -> int:
+    """The number of the LoRA adapter of a request; 0: none."""
+    return request.lora_request.lora_int_id if request.lora_request else 0
 
 
 class FairAsyncScheduler(FairScheduler, AsyncScheduler):

@@ -1,10 +1,12 @@
 """Who may be admitted in a step, and who has been kept from a seat for how long."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from tenantry_core import seats
-from tenantry_core.ledger import Rank
+from tenantry_core.ledger import BACKGROUND, Rank
 from tenantry_core.seats import Holding
 
 SEAT_BOUND: Final = 1.0
@@ -12,41 +14,90 @@ SEAT_BOUND: Final = 1.0
 its share of seats is admitted, and the wait counts as an inversion."""
 GRACE: Final = 0.25
 """Seconds that such a tenant waits before a seat is recalled for it, if it runs something
-already."""
+already, or has been waiting for longer."""
+AHEAD: Final = 50.0
+"""Credits by which a tenant below its share of seats goes before its rank: of two that were served
+almost alike the one that lacks a seat gets it, and needn't have it recalled a moment later."""
 
 
+Place = tuple[int, float, str]
+"""A rank as a plain tuple."""
+
+
+@dataclass(slots=True)
 class Gate:
-    """The rules of one step. `closed`: nobody enters; `only`: nobody but this tenant."""
+    """The rules of one step.
 
-    def __init__(self, holdings: Sequence[Holding], total: int, blocked: str | None) -> None:
-        self.holdings = holdings
-        self.share = seats.shares(total, holdings)
-        self.light = frozenset(
-            h.rank.tenant for h in holdings if h.running + h.waiting <= self.share[h.rank.tenant]
-        )
-        """Tenants that ask for no more seats than their share."""
-        self.blocked = blocked
-        """A request that was offered in the last step and could not be admitted."""
-        self.closed = False
-        self.only: str | None = None
-        self.late: frozenset[str] = frozenset()
-        self.base = 0
-        """Running requests when the step began; those behind them were admitted in it."""
-        self._running = {holding.rank.tenant: holding.running for holding in holdings}
+    `share` and `running` are seats by tenant, `free` those that nobody holds. `absent` are tenants
+    that were here a moment ago and have nothing waiting. `closed`: nobody enters; `only`: nobody
+    but this tenant; `below`: those who wait for a seat of their share; `late`: those of them who
+    wait beyond the bound.
+    """
 
-    def admits(self, rank: Rank, band: int, free: int, admitted: Mapping[str, int]) -> bool:
-        """Whether the tenant of this rank may take one of `free` seats. `band` is the foremost that
-        waits, `admitted` counts requests admitted in this step.
-        """
-        tenant = rank.tenant
-        if self.closed or free < 1 or rank.band > band or self.only not in (None, tenant):
+    share: Mapping[str, int]
+    running: Mapping[str, int]
+    free: int
+    absent: Callable[[], Sequence[Holding]] = tuple
+    below: frozenset[str] = frozenset()
+    late: frozenset[str] = frozenset()
+    closed: bool = False
+    only: str | None = None
+    admitted: dict[str, int] = field(default_factory=dict)
+    _absent: Sequence[Holding] | None = None
+
+    def admits(self, place: Place) -> bool:
+        """Whether the tenant of this place may take one of the free seats."""
+        tenant = place[2]
+        if self.closed or self.free < 1 or self.only not in (None, tenant):
             return False
-        holds_share = self._running.get(tenant, 0) + admitted.get(tenant, 0) >= self.share[tenant]
-        if not holds_share:
+        if self.running.get(tenant, 0) + self.admitted.get(tenant, 0) < self.share.get(tenant, 0):
             return True
         if self.late and tenant not in self.late:
             return False
-        return free > seats.reserved(self.holdings, self.share, rank)
+        if self._absent is None:
+            self._absent = self.absent()
+        return self.free > seats.reserved(self._absent, self.share, Rank(*place))
+
+    def take(self, tenant: str) -> None:
+        """A request of the tenant has been admitted."""
+        self.free -= 1
+        self.admitted[tenant] = self.admitted.get(tenant, 0) + 1
+
+
+class Admission:
+    """Whose head is next, within one step: the least served tenant's that may enter and fits.
+
+    `line` has a place for everybody who waits, and is used up; `first` finds the first request of a
+    tenant that fits, None if there is none. A tenant that was turned away is not asked again: free
+    seats and blocks only become fewer within a step.
+    """
+
+    def __init__(self, line: list[Place], gate: Gate, first: Callable[[str], Any | None]) -> None:
+        self._heap = line
+        heapq.heapify(line)
+        self._gate = gate
+        self._first = first
+        # The background waits for everybody, the others only for those who can use what is free.
+        foremost = line[0][0] if line else BACKGROUND
+        self._last_band = BACKGROUND if foremost == BACKGROUND else BACKGROUND - 1
+
+    def next(self) -> Any | None:
+        """The request to offer; the same one until `taken` or `passed` is said."""
+        heap, gate = self._heap, self._gate
+        while gate.free > 0 and heap and heap[0][0] <= self._last_band:
+            if gate.admits(heap[0]):
+                request = self._first(heap[0][2])
+                if request is not None:
+                    return request
+            heapq.heappop(heap)
+        return None
+
+    def taken(self, tenant: str, cost: float) -> None:
+        """The tenant's request was admitted: for the rest of the step it counts as served."""
+        self._gate.take(tenant)
+        if self._heap and self._heap[0][2] == tenant:
+            band, tag, _ = self._heap[0]
+            heapq.heapreplace(self._heap, (band, tag + cost, tenant))
 
 
 class Waits:
@@ -58,12 +109,15 @@ class Waits:
         self._idle: frozenset[str] = frozenset()
         self._counted: set[str] = set()
 
-    def see(self, now: float, holdings: Collection[Holding], share: Mapping[str, int]) -> None:
-        """Take the holdings of this moment."""
-        kept = sorted(h.rank for h in holdings if _kept_waiting(h, holdings, share))
-        self._order = [rank.tenant for rank in kept]
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def see(self, now: float, below: Iterable[Place], idle: frozenset[str], most: Place) -> None:
+        """Those who wait `below` their share at the moment, those of them that run nothing, and the
+        most served one that runs something."""
+        self._order = [place[2] for place in sorted(below) if place < most]
         self._since = {tenant: self._since.get(tenant, now) for tenant in self._order}
-        self._idle = frozenset(h.rank.tenant for h in holdings if not h.running)
+        self._idle = idle
         self._counted &= self._since.keys()
 
     def served(self, admitted: Iterable[str]) -> None:
@@ -77,7 +131,7 @@ class Waits:
         return [
             tenant
             for tenant in self._order
-            if tenant in self._idle or now - self._since[tenant] >= GRACE
+            if tenant in self._idle or now - self._since.get(tenant, now) >= GRACE
         ]
 
     def late(self, now: float) -> frozenset[str]:
@@ -89,10 +143,3 @@ class Waits:
         fresh = self.late(now) - self._counted
         self._counted |= fresh
         return fresh
-
-
-def _kept_waiting(
-    holding: Holding, holdings: Collection[Holding], share: Mapping[str, int]
-) -> bool:
-    below = holding.waiting > 0 and holding.running < share[holding.rank.tenant]
-    return below and any(other.running and other.rank > holding.rank for other in holdings)

@@ -14,6 +14,8 @@ nothing that Tenantry does is on."""
 PEAK_SLICE: Final = 5.0
 SHARE_SECONDS: Final = 60.0
 SHARE_SLICE: Final = 1.0
+SAMPLE: Final = 4
+"""One step in so many is looked at to tell who is kept waiting most of the time."""
 
 
 class Presence:
@@ -22,43 +24,67 @@ class Presence:
     def __init__(self) -> None:
         self._running: Mapping[str, int] = {}
         self._waiting: Mapping[str, int] = {}
+        self._here: frozenset[str] = frozenset()
         self._last: dict[str, float] = {}
         self._peaks: dict[str, tuple[int, int, int]] = {}
         self._slices: deque[Slice] = deque()
         self._now = 0.0
+        self._steps = 0
+        self._active: tuple[str, ...] = ()
+        self._active_until = float("-inf")
 
     @property
     def seen(self) -> frozenset[str]:
         """Tenants that had a request in the last minute."""
-        return frozenset(self._last)
+        return self._here.union(self._last)
 
     def see(self, now: float, running: Mapping[str, int], waiting: Mapping[str, int]) -> None:
-        """Take the counts of this moment."""
-        self._now, self._running, self._waiting = now, running, waiting
+        """Take the counts of this moment, as shown and as peaks."""
+        self._running, self._waiting = running, waiting
+        self.here(now, frozenset((*running, *waiting)))
+        for tenant in self._here:
+            self.asks(now, tenant, running.get(tenant, 0) + waiting.get(tenant, 0))
+
+    def here(self, now: float, tenants: frozenset[str]) -> None:
+        """These have a request at the moment; called in each step, so it costs little if they are
+        the ones of the last."""
+        self._now = now
+        if tenants is not self._here and tenants != self._here:
+            for tenant in self._here - tenants:
+                self._last[tenant] = now
+            for tenant in tenants - self._here:
+                self._last.pop(tenant, None)
+            self._here = tenants
+            self._active_until = now
+        if now >= self._active_until:
+            self._recount()
+
+    def asks(self, now: float, tenant: str, count: int) -> None:
+        """The tenant has so many requests at once. They grow in number only when one arrives."""
         window = int(now // PEAK_SLICE)
-        for tenant in {*running, *waiting}:
-            self._last[tenant] = now
-            asked = running.get(tenant, 0) + waiting.get(tenant, 0)
-            at, current, before = self._peaks.get(tenant, (window, 0, 0))
-            if at != window:
-                current, before = 0, current if at == window - 1 else 0
-            self._peaks[tenant] = (window, max(current, asked), before)
+        at, current, before = self._peaks.get(tenant, (window, 0, 0))
+        if at != window:
+            current, before = 0, current if at == window - 1 else 0
+        self._peaks[tenant] = (window, max(current, count), before)
 
     def scheduled(self, now: float, kept: Iterable[str]) -> None:
         """A step has been scheduled, and these tenants still have something waiting."""
+        self._steps += 1
+        if self._steps % SAMPLE:
+            return
         part = self._slice(now)
         part.steps += 1
-        for tenant in kept:
-            part.kept[tenant] += 1
+        part.kept.update(tuple(kept))  # a mapping would be added up by its values
 
-    def serve(self, now: float, tenant: str, seconds: float) -> None:
-        """The tenant has been given so many seconds of the engine."""
-        self._slice(now).served[tenant] += seconds
+    def serve(self, now: float, parts: Mapping[str, float]) -> None:
+        """The tenants have been given so many seconds of the engine."""
+        served = self._slice(now).served
+        for tenant, seconds in parts.items():
+            served[tenant] += seconds
 
-    def active(self) -> list[str]:
+    def active(self) -> tuple[str, ...]:
         """Tenants that had a request in the last ACTIVE_SECONDS, by name."""
-        since = self._now - ACTIVE_SECONDS
-        return sorted(tenant for tenant, last in self._last.items() if last >= since)
+        return self._active
 
     def of(self, tenant: str) -> tuple[int, int]:
         """Requests running and waiting."""
@@ -91,7 +117,14 @@ class Presence:
         """Drop tenants that had no request in the last minute."""
         oldest = now - SHARE_SECONDS
         self._last = {t: last for t, last in self._last.items() if last > oldest}
-        self._peaks = {t: peak for t, peak in self._peaks.items() if t in self._last}
+        seen = self.seen
+        self._peaks = {t: peak for t, peak in self._peaks.items() if t in seen}
+
+    def _recount(self) -> None:
+        since = self._now - ACTIVE_SECONDS
+        lately = {tenant: last for tenant, last in self._last.items() if last >= since}
+        self._active = tuple(sorted(self._here.union(lately)))
+        self._active_until = min(lately.values(), default=self._now) + ACTIVE_SECONDS
 
     def _slice(self, now: float) -> "Slice":
         at = int(now // SHARE_SLICE)

@@ -103,6 +103,8 @@ SEAMS: Final[tuple[Seam, ...]] = (
         SCHEDULER, "_preempt_request", "preemption", "request", "timestamp", "drop_stale_output"
     ),
     _method(SCHEDULER, "_request_blocks_can_be_freed", "preemption", "request"),
+    _method(SCHEDULER, "_free_request", "what runs", "request", "delay_free_blocks"),
+    _attribute(SCHEDULER, "num_spec_tokens", "step budget"),
     _method(SCHEDULER, "add_request", "tenant of a request", "request"),
     _method(PROCESSOR, "add_request", "tenant of a request", "request"),
     _seam(SCHEDULER, "pause_state", lambda owner: hasattr(owner, "pause_state"), "pause"),
@@ -136,6 +138,8 @@ SEAMS: Final[tuple[Seam, ...]] = (
     _attribute(REQUEST, "drop_stale_output", "whether a head is ready"),
     _attribute(STATUS, "WAITING", "whether a head is ready"),
     _attribute(STATUS, "PREEMPTED", "whether a head is ready"),
+    _attribute(STATUS, "FINISHED_STOPPED", "what runs"),
+    _attribute(STATUS, "FINISHED_LENGTH_CAPPED", "what runs"),
     _attribute(REQUEST, "num_tokens", "step budget"),
     _attribute(REQUEST, "has_encoder_inputs", "step budget"),
     _attribute(OUTPUT, "num_scheduled_tokens", "what a step gave to whom"),

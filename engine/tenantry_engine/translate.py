@@ -6,12 +6,16 @@ client.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from tenantry_api import names
 from tenantry_core.stepmodel import Load
+from tenantry_engine.census import Census
+
+SLACK: Final = 256
+"""Ended requests that may be remembered: forgetting reads all."""
 
 
 @dataclass(slots=True)
@@ -30,6 +34,13 @@ class Served:
     cached: int = 0
     queried: int = 0
     recomputed: int = 0
+
+    def add(self, other: "Served") -> None:
+        """Count what was got in another step as well; for the sums that are shown."""
+        self.prompt += other.prompt
+        self.cached += other.cached
+        self.queried += other.queried
+        self.recomputed += other.recomputed
 
     @property
     def load(self) -> Load:
@@ -60,71 +71,149 @@ def decode_tokens(request: Any) -> int:
     return max(int(wanted), 1)
 
 
-def generated(outputs: Mapping[int, Any], tenants: Mapping[str, str]) -> Counter[str]:
-    """New tokens by tenant; `tenants` by request id."""
-    counts: Counter[str] = Counter()
+def generated(outputs: Mapping[int, Any], owners: Mapping[str, str]) -> dict[str, int]:
+    """Tokens that came back, by tenant."""
+    counts: dict[str, int] = {}
     for each in outputs.values():
         for output in each.outputs:
             if output.new_token_ids:
-                tenant = tenants.get(output.request_id, names.DEFAULT_TENANT)
-                counts[tenant] += len(output.new_token_ids)
+                tenant = owners.get(output.request_id, names.DEFAULT_TENANT)
+                counts[tenant] = counts.get(tenant, 0) + len(output.new_token_ids)
     return counts
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a step gives, by tenant: `decodes` are tokens of decode, `context` is what these
+    requests hold after the step, `prompts` what was given beyond that. `tokens` and `total` are the
+    sums of the first two."""
+
+    decodes: dict[str, int] = field(default_factory=dict)
+    context: dict[str, int] = field(default_factory=dict)
+    prompts: dict[str, Served] = field(default_factory=dict)
+    tokens: int = 0
+    total: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.decodes or self.prompts)
+
+    def take_out(self, tenant: str, context: int) -> None:
+        """One decode of the tenant got no token after all."""
+        self.decodes[tenant] -= 1
+        self.context[tenant] -= context
+        self.tokens -= 1
+        self.total -= context
+        if not self.decodes[tenant]:
+            del self.decodes[tenant], self.context[tenant]
 
 
 class Reader:
     """Knows the tenant of every live request, and how far each had been computed."""
 
     def __init__(self) -> None:
-        self.tenants: dict[str, str] = {}
+        self.owners: dict[str, str] = {}
+        self.census = Census(self.tenant)
         self._reached: dict[str, int] = {}
 
-    def meet(self, request: Any) -> None:
+    def meet(self, request: Any) -> str:
         """Remember the tenant of a new request."""
-        self.tenants[request.request_id] = tenant_of(request)
+        tenant = self.owners[request.request_id] = tenant_of(request)
+        return tenant
 
     def tenant(self, request: Any) -> str:
         """The tenant of a request that was met; asked often."""
-        known = self.tenants.get(request.request_id)
-        if known is None:
-            self.meet(request)
-            known = self.tenants[request.request_id]
-        return known
+        try:
+            return self.owners[request.request_id]
+        except KeyError:
+            return self.meet(request)
 
     def keep(self, live: Mapping[str, Any]) -> None:
-        """Forget every request that is not live."""
-        for request in [each for each in self.tenants if each not in live]:
-            del self.tenants[request]
-            self._reached.pop(request, None)
+        """Forget every request that is not live, once they are more than those that are."""
+        if live and len(self.owners) < 2 * len(live) + SLACK:
+            return
+        self.owners = {name: owner for name, owner in self.owners.items() if name in live}
+        self._reached = {name: end for name, end in self._reached.items() if name in live}
 
     def count(self, requests: Iterable[Any]) -> Counter[str]:
         """How many of these requests each tenant has."""
         return Counter(self.tenant(request) for request in requests)
 
-    def served(self, output: Any, requests: Mapping[str, Any]) -> dict[str, Served]:
+    def lost(self, request: Any) -> None:
+        """A running request is about to lose what it has computed."""
+        self.census.doubt()
+        name, end = request.request_id, request.num_computed_tokens
+        self._reached[name] = max(self._reached.get(name, 0), end)
+
+    def ended(self, request: Any, *, by_itself: bool) -> None:
+        """A request is through. `by_itself`: its output ended it, so it was running."""
+        if by_itself and request.num_computed_tokens and not request.is_prefill_chunk:
+            self.census.ended(request)
+        else:
+            self.census.doubt()
+
+    def read(self, output: Any, scheduler: Any) -> Reading:
         """What a step that was just scheduled gives to each tenant."""
-        totals: dict[str, Served] = {}
+        census, scheduled, running = self.census, output.num_scheduled_tokens, scheduler.running
+        base, decoding = census.base, census.decoding
+        if len(running) < base or scheduler.num_spec_tokens:
+            # Drafts may be rejected when a later step has been scheduled already.
+            return self._each(output, scheduler.requests)
+        reading, found = Reading(), 0
+        new = running[base:]
+        for request in (*census.prompts, *new):
+            tokens = scheduled.get(request.request_id)
+            if tokens:
+                found += 1
+                self._prompt(request, tokens, reading.prompts)
+        idle: list[Any] = []
+        if found + decoding > len(scheduled):
+            idle = self._idle(scheduled, running[:base])
+        if found + decoding - len(idle) != len(scheduled):
+            return self._each(output, scheduler.requests)
+        census.advance()
+        reading.decodes, reading.context = census.decodes.copy(), census.context.copy()
+        reading.tokens, reading.total = decoding, census.total
+        for request in idle:
+            reading.take_out(self.tenant(request), request.num_computed_tokens + 1)
+            census.passed_over(request)
+        census.join(new, len(running))
+        return reading
+
+    def _idle(self, scheduled: Mapping[str, int], running: Sequence[Any]) -> list[Any]:
+        """Decodes that were passed over, such as those whose last token is under way."""
+        prompts = {id(prompt) for prompt in self.census.prompts}
+        return [r for r in running if r.request_id not in scheduled and id(r) not in prompts]
+
+    def _each(self, output: Any, requests: Mapping[str, Any]) -> Reading:
+        """The same, request by request."""
+        self.census.doubt()
+        reading = Reading()
         drafts = output.scheduled_spec_decode_tokens
         for name, scheduled in output.num_scheduled_tokens.items():
             request = requests[name]
-            total = totals.setdefault(self.tenant(request), Served())
             # vLLM has moved num_computed_tokens past this step when schedule() returns.
             end = request.num_computed_tokens
-            total.context += end
             if scheduled - len(drafts.get(name, ())) == 1 and end > request.num_prompt_tokens:
-                total.decodes += 1
-                self._reached[name] = end
+                tenant = self.tenant(request)
+                reading.decodes[tenant] = reading.decodes.get(tenant, 0) + scheduled
+                reading.context[tenant] = reading.context.get(tenant, 0) + end
             else:
-                self._prefilled(request, end - scheduled, end, total)
-        return totals
+                self._prompt(request, scheduled, reading.prompts)
+        reading.tokens = sum(reading.decodes.values())
+        reading.total = sum(reading.context.values())
+        return reading
 
-    def _prefilled(self, request: Any, start: int, end: int, total: Served) -> None:
-        prompt = request.num_prompt_tokens
-        if request.request_id not in self._reached:
-            self._reached[request.request_id] = start
+    def _prompt(self, request: Any, tokens: int, totals: dict[str, Served]) -> None:
+        total = totals.setdefault(self.tenant(request), Served())
+        end = request.num_computed_tokens
+        start, prompt, name = end - tokens, request.num_prompt_tokens, request.request_id
+        if name not in self._reached:
+            self._reached[name] = start
             total.cached += start
             total.queried += prompt
-        reached = self._reached[request.request_id]
-        total.prefill += end - start
+        reached = self._reached[name]
+        total.prefill += tokens
+        total.context += end
         total.recomputed += max(min(reached, end) - start, 0)
         total.prompt += max(min(end, prompt) - max(start, reached), 0)
-        self._reached[request.request_id] = max(reached, end)
+        self._reached[name] = max(reached, end)

@@ -5,7 +5,7 @@ set the knobs, let vLLM schedule, put everything back.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,8 +15,11 @@ from tenantry_core.ledger import Rank
 from tenantry_core.seats import Holding
 from tenantry_core.stepmodel import Load, StepModel
 from tenantry_engine import translate
+from tenantry_engine.census import Census
 
 NO_THRESHOLD: Final = 0
+Place = tuple[int, float, str]
+"""A rank as a plain tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Member:
         return self.rank.tenant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Head:
     """A waiting request in turn: its tenant's rank, prompt tokens to do, KV blocks it needs."""
 
@@ -45,14 +48,57 @@ class Head:
     blocks: int
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """The plan: running requests in order, those that sit it out, and the knobs in tokens."""
+@dataclass(slots=True, eq=False)
+class Prompt:
+    """A running request whose prompt is not through, and its tenant's rank."""
 
-    visible: Sequence[Any]
-    hidden: Sequence[Any]
+    request: Any
+    rank: Rank
+
+
+@dataclass(slots=True)  # not frozen: it is made in every step, at a quarter of the time
+class Scene:
+    """What a step is planned from: the running list and its census, its prompts by rank, the head
+    that would be admitted, the tokens that the decodes take, whether they stand before the prompts,
+    who ranks before whom, and who is `light`: asks for no more seats than its share.
+    """
+
+    running: Sequence[Any]
+    census: Census
+    prompts: Sequence[Prompt]
+    head: Head | None
     tokens: int
-    threshold: int
+    in_order: bool
+    precedes: Callable[[Collection[str], Place], bool]
+    light: Callable[[], Collection[str]]
+
+    @property
+    def ready(self) -> bool:
+        """Whether the list stands as it should already: decodes, then the prompts by rank."""
+        return self.in_order and all(
+            prompt.request is request
+            for prompt, request in zip(self.prompts, self.census.prompts, strict=True)
+        )
+
+
+def by_rank(prompts: Sequence[Any], rank: Callable[[Any], Rank]) -> list[Prompt]:
+    """Prompts of the least served first; of one tenant the one that was admitted first."""
+    return sorted((Prompt(each, rank(each)) for each in prompts), key=_rank)
+
+
+def _rank(prompt: Prompt) -> Rank:
+    return prompt.rank
+
+
+@dataclass(slots=True)
+class Turn:
+    """The plan: the knobs in tokens, the running requests in order (None: as they stand), and those
+    of them that sit the step out."""
+
+    tokens: int
+    threshold: int = 0
+    visible: Sequence[Any] | None = None
+    hidden: Sequence[Any] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +112,26 @@ class Room:
     block: int
 
 
-def overflow(turn: Turn, members: Sequence[Member], room: Room) -> list[Member]:
+def members(
+    running: Sequence[Any], rank: Callable[[Any], Rank], block: int, movable: Callable[[Any], bool]
+) -> list[Member]:
+    """Every running request as a possible victim; made only when somebody has to go back."""
+    return [
+        Member(each, rank(each), -(-each.num_computed_tokens // block), movable(each))
+        for each in running
+    ]
+
+
+def overflow(
+    plan: Turn, running: Sequence[Any], members: Sequence[Member], room: Room
+) -> list[Member]:
     """Running requests that go back because the step takes more blocks than are free.
 
     The most served tenant's latest goes first. vLLM would take the last of its list, which is
     ordered by who gets budget and may be the least served tenant's.
     """
-    if room.free_blocks > len(turn.visible) + turn.tokens // room.block:
-        return []  # no step can take more
-    growth = _growth(turn, room.block)
+    visible = running if plan.visible is None else plan.visible
+    growth = _growth(plan, visible, room.block)
     staying = list(members)
     victims: list[Member] = []
     free = room.free_blocks
@@ -130,13 +187,13 @@ def _lent(
     )
 
 
-def _growth(turn: Turn, block: int) -> dict[str, int]:
+def _growth(plan: Turn, visible: Sequence[Any], block: int) -> dict[str, int]:
     """Blocks that each visible request takes in the step."""
-    left = turn.tokens
+    left = plan.tokens
     growth = {}
-    for request in turn.visible:
+    for request in visible:
         before = request.num_computed_tokens
-        tokens = max(min(_wanted(request, turn.threshold), left), 0)
+        tokens = max(min(_wanted(request, plan.threshold), left), 0)
         left -= tokens
         growth[request.request_id] = -(-(before + tokens) // block) - -(-before // block)
     return growth
@@ -149,68 +206,59 @@ def _wanted(request: Any, threshold: int) -> int:
     return min(rest, threshold) if threshold else rest
 
 
-def arrange(
-    members: Sequence[Member],
-    head: Head | None,
-    model: StepModel,
-    ceiling: Ceiling,
-    light: Collection[str] = (),
-) -> Turn:
-    """Decodes first, then prefills of the least served. The waiting head of a less served tenant
-    keeps the others' prefills out of the step, but for what fits into the chunk beside it.
-
-    `light` are the tenants that ask for no more than their share.
+def arrange(scene: Scene, model: StepModel, ceiling: Ceiling) -> Turn:
+    """Decodes first, then prompts of the least served. The waiting head of a less served tenant
+    keeps the others' prompts out of the step, but for what fits into the chunk beside it.
     """
-    decodes = [member for member in members if translate.decoding(member.request)]
-    prefills = sorted(
-        (member for member in members if not translate.decoding(member.request)),
-        key=lambda member: member.rank,
-    )
-    load = Load(
-        decodes=sum(translate.decode_tokens(member.request) for member in decodes),
-        context=sum(member.request.num_computed_tokens for member in decodes),
-    )
-    context = prefills[0].request.num_computed_tokens if prefills else 0
-    chunk = budget.chunk(
-        model, load, context, replace(ceiling, protecting=_protects(members, head, light))
-    )
-    kept, threshold = _beside(head, prefills, chunk)
-    return Turn(
-        visible=[member.request for member in (*decodes, *kept)],
-        hidden=[member.request for member in prefills if member not in kept],
-        tokens=max(load.decodes + chunk, 1),
-        threshold=threshold,
-    )
+    load = Load(decodes=scene.tokens, context=scene.census.total)
+    context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
+    chunk = budget.chunk(model, load, context, replace(ceiling, protecting=_protects(scene)))
+    kept, threshold = _beside(scene.head, scene.prompts, chunk)
+    tokens = max(load.decodes + chunk, 1)
+    if scene.ready and len(kept) == len(scene.prompts):
+        return Turn(tokens, threshold)
+    decodes = [request for request in scene.running if not request.is_prefill_chunk]
+    visible = decodes + [prompt.request for prompt in kept]
+    stay = {id(prompt) for prompt in kept}
+    hidden = [prompt.request for prompt in scene.prompts if id(prompt) not in stay]
+    return Turn(tokens, threshold, visible, hidden)
 
 
-def _protects(members: Sequence[Member], head: Head | None, light: Collection[str]) -> bool:
+def _protects(scene: Scene) -> bool:
     """Whether a decode in the step must not wait long for a prompt.
 
     So it is with decodes of a tenant that was served less than the one whose prompt is next, and
     of a light one beside any prompt of another: just served it may be ahead by a few tokens, and
     its share is still not used up.
     """
-    prompts = [m.rank for m in members if not translate.decoding(m.request)]
-    if head is not None:
-        prompts.append(head.rank)
-    if not prompts:
+    ranks = [prompt.rank for prompt in scene.prompts]
+    if scene.head is not None:
+        ranks.append(scene.head.rank)
+    if not ranks:
         return False
-    following, owners = min(prompts), {rank.tenant for rank in prompts}
-    decoding = {m.rank for m in members if translate.decoding(m.request)}
-    return any(
-        rank < following or (rank.tenant in light and owners != {rank.tenant}) for rank in decoding
-    )
+    following, owners = min(ranks), {rank.tenant for rank in ranks}
+    decoding = scene.census.decodes
+    if scene.precedes(decoding, following):
+        return True
+    return any(owners != {tenant} for tenant in scene.light() if tenant in decoding)
 
 
-def _beside(head: Head | None, prefills: Sequence[Member], chunk: int) -> tuple[list[Member], int]:
-    """The prefills that stay in the step, and the most tokens that each may take."""
-    ahead = [member for member in prefills if head is None or member.rank <= head.rank]
-    behind = [member for member in prefills if member not in ahead]
+def _beside(head: Head | None, prompts: Sequence[Prompt], chunk: int) -> tuple[list[Prompt], int]:
+    """The prompts that stay in the step, and the most tokens that each may take."""
+    ahead = [prompt for prompt in prompts if head is None or prompt.rank <= head.rank]
+    behind = prompts[len(ahead) :]
     if head is None or not behind:
-        return list(prefills), NO_THRESHOLD
+        return list(prompts), NO_THRESHOLD
     if not ahead and 2 * head.tokens <= chunk:
-        return behind[:1], chunk - head.tokens
+        return list(behind[:1]), chunk - head.tokens
     return ahead, NO_THRESHOLD
+
+
+def showing(plan: Turn, may_hide: Callable[[Any], bool]) -> Turn:
+    """The plan with those that vLLM has to see behind all others."""
+    seen = [request for request in plan.hidden if not may_hide(request)]
+    hidden = [request for request in plan.hidden if may_hide(request)]
+    return replace(plan, visible=[*(plan.visible or ()), *seen], hidden=hidden)
 
 
 def uncapped(plan: Turn, tokens: int) -> Turn:

@@ -6,56 +6,58 @@ choice is kept until the queue changes. `bool` is False while every head has to 
 all: the engine stays awake.
 """
 
-import itertools
-from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from vllm.v1.core.sched.request_queue import RequestQueue
 
-from tenantry_core.ordering import Key, Ordering, Waiting
+from tenantry_engine.lanes import KeyOf, Lane
 
-Lane = list[tuple[Key, Any]]
-Choose = Callable[[Mapping[str, Any]], Any | None]
+Choose = Callable[[Mapping[str, Lane]], Any | None]
 ONE_LANE: Final = ""
 
 
-def first(heads: Mapping[str, Any]) -> Any | None:
-    """The head of the lane that was filled first: with one lane, vLLM's own order."""
-    return next(iter(heads.values()), None)
+def first(lanes: Mapping[str, Lane]) -> Any | None:
+    """The head of the lane that was filled first: with one lane, its own order."""
+    return next((lane.head for lane in lanes.values()), None)
 
 
 class TenantQueue(RequestQueue):
     """A vLLM request queue with a lane for each tenant.
 
-    `tenant` names the tenant of a request. `choose` gets the head of every lane and answers with
-    the one to serve next, or None when none may be served now. Inside a lane `ordering` decides;
-    requests that come back go before the others. Without `split` there is one lane for all.
+    `tenant` names the tenant of a request. `choose` gets every lane and answers with the request to
+    serve next, or None when none may be served now. Without `split` there is one lane for all. With
+    `order` a key decides inside a lane; while `ordered` is off, and without keys, it is vLLM's own
+    order.
     """
 
-    def __init__(self, tenant: Callable[[Any], str], ordering: Ordering, choose: Choose) -> None:
+    def __init__(self, tenant: Callable[[Any], str], choose: Choose) -> None:
         self.counts: Counter[str] = Counter()
         """Requests that wait, by tenant."""
-        self._tenant = tenant
-        self._ordering = ordering
-        self._choose = choose
-        self._split = True
-        self._lanes: dict[str, Lane] = {}
-        self._places: dict[str, tuple[str, str]] = {}
-        self._behind = itertools.count(1)
-        self._before = itertools.count(-1, -1)
-        self._chosen: Any | None = None
+        self.version = 0
+        """Changes whenever a tenant begins or ceases to wait."""
+        self.lanes: dict[str, Lane] = {}
         self.offered: Any | None = None
         """What the scheduler looked at last and has not taken."""
+        self.now = 0.0
+        """Seconds of the scheduler's clock at its last step."""
+        self._tenant = tenant
+        self._choose = choose
+        self._key_of: KeyOf | None = None
+        self._ordered = False
+        self._split = True
+        self._places: dict[str, tuple[str, str]] = {}
+        self._chosen: Any | None = None
 
     def add_request(self, request: Any) -> None:
         """Put a request behind those that came before it."""
-        self._insert(request, next(self._behind))
+        self._insert(request, front=False)
 
     def prepend_request(self, request: Any) -> None:
-        """Put a request that was taken, or that ran, before all others of its tenant."""
-        self._insert(request, next(self._before))
+        """Put a request that was taken, or that ran, before all others of its lane; where keys
+        decide, its key does."""
+        self._insert(request, front=True)
 
     def prepend_requests(self, requests: Iterable[Any]) -> None:
         """Put back several; the last one given ends up first, as in vLLM's queue."""
@@ -87,8 +89,8 @@ class TenantQueue(RequestQueue):
 
     def choice(self) -> Any | None:
         """The request to serve next, without offering it; None while none may be."""
-        if self._chosen is None and self._lanes:
-            self._chosen = self._choose(self.heads())
+        if self._chosen is None and self.lanes:
+            self._chosen = self._choose(self.lanes)
         return self._chosen
 
     def reconsider(self) -> None:
@@ -97,38 +99,74 @@ class TenantQueue(RequestQueue):
 
     def heads(self) -> dict[str, Any]:
         """The first request of every lane, by lane."""
-        return {name: lane[0][1] for name, lane in self._lanes.items()}
+        return {name: lane.head for name, lane in self.lanes.items()}
 
     def split(self, *, by_tenant: bool) -> None:
-        """One lane for each tenant from now on, or one for all. Everybody keeps its turn."""
+        """One lane for each tenant from now on, or one for all. Among those that share a lane then,
+        who arrived first goes first."""
         if by_tenant == self._split:
             return
         self._split = by_tenant
-        entries = sorted((entry for lane in self._lanes.values() for entry in lane), key=_key)
-        self._lanes = {}
-        for key, request in entries:
-            tenant = self._places[request.request_id][1]
-            self._place(tenant, key, request)
+        requests = [request for lane in self.lanes.values() for request in lane.arrivals()]
+        self.lanes = {}
+        for request in sorted(requests, key=_arrival):
+            self._place(self._places[request.request_id][1], request, front=False)
         self._changed()
+
+    def order(self, key_of: KeyOf | None) -> None:
+        """Other keys inside the lanes; None: none."""
+        self._key_of = key_of
+        for lane in self.lanes.values():
+            lane.rekey(key_of)
+        self._changed()
+
+    def rekey(self, tenant: str) -> None:
+        """What is known of a tenant has changed: its keys are made anew."""
+        lane = self.lanes.get(tenant if self._split else ONE_LANE)
+        if lane is not None and self._key_of is not None:
+            lane.rekey(self._key_of)
+            self._changed()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether keys decide inside a lane, where there are any."""
+        return self._ordered
+
+    @ordered.setter
+    def ordered(self, by_key: bool) -> None:
+        if by_key != self._ordered:
+            self._ordered = by_key
+            for lane in self.lanes.values():
+                lane.ordered = by_key
+            self._changed()
 
     def __bool__(self) -> bool:
         return self.choice() is not None
+
+    def __contains__(self, request: Any) -> bool:
+        return request.request_id in self._places
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __iter__(self) -> Iterator[Any]:
-        return (request for lane in self._lanes.values() for _, request in lane)
+        return (request for lane in self.lanes.values() for request in lane)
 
-    def _insert(self, request: Any, turn: int) -> None:
+    def _insert(self, request: Any, *, front: bool) -> None:
         tenant = self._tenant(request)
-        self._place(tenant, self._ordering(Waiting(turn, request.request_id)), request)
+        self._place(tenant, request, front=front)
         self.counts[tenant] += 1
+        if self.counts[tenant] == 1:
+            self.version += 1
         self._changed()
 
-    def _place(self, tenant: str, key: Key, request: Any) -> None:
+    def _place(self, tenant: str, request: Any, *, front: bool) -> None:
         name = tenant if self._split else ONE_LANE
-        insort(self._lanes.setdefault(name, []), (key, request), key=_key)
+        lane = self.lanes.get(name)
+        if lane is None:
+            lane = self.lanes[name] = Lane(self.now, ordered=self._ordered)
+        key = None if self._key_of is None else self._key_of(request)
+        lane.add(request, key, front=front)
         self._places[request.request_id] = (name, tenant)
 
     def _drop(self, request: Any) -> None:
@@ -136,13 +174,14 @@ class TenantQueue(RequestQueue):
         if place is None:
             return
         name, tenant = place
-        lane = self._lanes[name]
-        del lane[next(i for i, (_, other) in enumerate(lane) if other is request)]
+        lane = self.lanes[name]
+        lane.remove(request.request_id)
         if not lane:
-            del self._lanes[name]
+            del self.lanes[name]
         self.counts[tenant] -= 1
         if not self.counts[tenant]:
             del self.counts[tenant]
+            self.version += 1
         self._changed()
 
     def _changed(self) -> None:
@@ -150,5 +189,5 @@ class TenantQueue(RequestQueue):
         self.offered = None
 
 
-def _key(entry: tuple[Key, Any]) -> Key:
-    return entry[0]
+def _arrival(request: Any) -> tuple[float, str]:
+    return request.arrival_time, request.request_id

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenantry_core.quantiles import EMPTY, quantile, rank, summarize
+from tenantry_core.quantiles import EMPTY, Rolling, quantile, rank, summarize
 
 samples = st.lists(st.floats(min_value=0, max_value=1e6), min_size=1, max_size=1500)
 
@@ -76,3 +76,12 @@ def test_the_percentiles_are_in_order_and_were_measured(
     assert set(shown) <= set(everything)
     assert summary.mean is not None
     assert min(everything) <= summary.mean <= max(everything)
+
+
+@given(st.lists(st.floats(0, 1e9) | st.just(math.inf), max_size=60), st.integers(1, 20))
+def test_a_rolling_quantile_is_that_of_the_last_values(values: list[float], window: int) -> None:
+    rolling = Rolling(0.8, window)
+    for value in values:
+        rolling.add(value)
+    last = sorted(values[-window:])
+    assert rolling.value == (last[math.ceil(0.8 * len(last)) - 1] if last else math.inf)

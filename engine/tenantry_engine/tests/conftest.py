@@ -25,6 +25,18 @@ def harness() -> Any:
         return importlib.import_module("tenantry_engine.tests.harness")
 
 
+@pytest.fixture(scope="session")
+def recount(harness: Any) -> Any:  # noqa: ARG001 - which has imported vLLM as it should be
+    """Random runs with a recount, imported as late as the harness is."""
+    return importlib.import_module("tenantry_engine.tests.recount")
+
+
+@pytest.fixture(scope="session")
+def features(harness: Any) -> Any:  # noqa: ARG001 - which has imported vLLM as it should be
+    """Engines with other features of vLLM's, imported as late as the harness is."""
+    return importlib.import_module("tenantry_engine.tests.features")
+
+
 @pytest.fixture
 def free_port() -> int:
     """A port that nobody listens on."""

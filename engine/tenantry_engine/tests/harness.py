@@ -6,7 +6,7 @@ is through. Everything is deterministic.
 
 import functools
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,6 @@ from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
 from e2e import models, paths
-from tenantry_core.ordering import ORDERINGS
 from tenantry_engine.conductor import Setup
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.fair import FairAsyncScheduler, FairScheduler
@@ -38,6 +37,7 @@ BLOCK = 16
 ABORTED = RequestStatus.FINISHED_ABORTED
 PREEMPTED = EngineCoreEventType.PREEMPTED
 PAUSED = PauseState.PAUSED_ALL
+PAUSED_NEW = PauseState.PAUSED_NEW
 UNPAUSED = PauseState.UNPAUSED
 
 
@@ -149,7 +149,7 @@ class Engine:
     owners: dict[str, str] = field(default_factory=dict)
     tokens_by_request: Counter[str] = field(default_factory=Counter)
     preempted: int = 0
-    _flying: deque[tuple[Any, Any, float]] = field(default_factory=deque)
+    flying: deque[tuple[Any, Any, float]] = field(default_factory=deque)
 
     @property
     def conductor(self) -> Any:
@@ -168,15 +168,15 @@ class Engine:
         output = self.scheduler.schedule()
         shot = Shot(dict(output.num_scheduled_tokens), self._seconds(output))
         self.log.append(shot)
-        self._flying.append((output, self._answer(output), shot.seconds))
-        while self._flying and (len(self._flying) >= self.depth or not shot.tokens):
+        self.flying.append((output, self._answer(output), shot.seconds))
+        while self.flying and (len(self.flying) >= self.depth or not shot.tokens):
             self._land()
         return shot
 
     def drain(self, limit: int = 20000) -> None:
         """Step until nothing is left; a live-lock is an error."""
         for _ in range(limit):
-            if not self.scheduler.has_unfinished_requests() and not self._flying:
+            if not self.scheduler.has_unfinished_requests() and not self.flying:
                 return
             self.step()
         raise AssertionError(f"still at work after {limit} steps")
@@ -226,7 +226,7 @@ class Engine:
         return ModelRunnerOutput(req_ids=ids, req_id_to_index=places, sampled_token_ids=tokens)
 
     def _land(self) -> None:
-        output, answer, seconds = self._flying.popleft()
+        output, answer, seconds = self.flying.popleft()
         self.now += seconds
         outputs = self.scheduler.update_from_output(output, answer)
         for each in (o for client in outputs.values() for o in client.outputs):
@@ -240,8 +240,8 @@ class Engine:
 
 
 def tenant_queue(choose: Choose = first, *, by_tenant: bool = True) -> TenantQueue:
-    """Our waiting queue, first come first served inside a lane; a request names its `tenant`."""
-    queue = TenantQueue(lambda each: str(each.tenant), ORDERINGS["FIFO"], choose)
+    """Our waiting queue, in vLLM's order inside a lane; a request names its `tenant`."""
+    queue = TenantQueue(lambda each: str(each.tenant), choose)
     queue.split(by_tenant=by_tenant)
     return queue
 
@@ -253,6 +253,8 @@ def vllm_queue() -> Any:
 
 def tenant_of(each: Any) -> str:
     """The tenant that a test wrote into its request."""
+    if each.sampling_params is None:
+        return str(each.pooling_params.extra_kwargs["tenantry"])
     return str((each.sampling_params.extra_args or {}).get("tenantry"))
 
 
@@ -265,11 +267,21 @@ def ours(
 ) -> Engine:
     """An engine with our scheduler."""
     engine = Engine(None, depth=2 if use_async else 1, cost=cost or Cost())
-    metrics = EngineMetrics(config, CollectorRegistry())
-    cls = FairAsyncScheduler if use_async else FairScheduler
-    setup = Setup(config, metrics, clock=lambda: engine.now)
-    engine.scheduler = cls(setup=setup, **arguments(size or Size(), use_async=use_async))
+    equip(engine, config, size or Size(), use_async=use_async)
     return engine
+
+
+def equip(engine: Engine, config: EngineConfig, size: Size, *, use_async: bool) -> None:
+    """Give an engine our scheduler."""
+    install(engine, config, arguments(size, use_async=use_async))
+
+
+def install(engine: Engine, config: EngineConfig, given: Mapping[str, Any]) -> None:
+    """Give an engine our scheduler, made with these arguments."""
+    metrics = EngineMetrics(config, CollectorRegistry())
+    use_async = given["vllm_config"].scheduler_config.async_scheduling
+    cls = FairAsyncScheduler if use_async else FairScheduler
+    engine.scheduler = cls(setup=Setup(config, metrics, clock=lambda: engine.now), **given)
 
 
 def stock(size: Size | None = None, *, use_async: bool = False, cost: Cost | None = None) -> Engine:

@@ -9,7 +9,7 @@ from tenantry_api.choices import Fairness
 from tenantry_engine.book import Book
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.metrics import EngineMetrics
-from tenantry_engine.translate import Served
+from tenantry_engine.translate import Reading, Served
 
 
 def a_book(*, fairness: Fairness = Fairness.GPU_TIME, **weights: float) -> Book:
@@ -29,9 +29,17 @@ def values(book: Book, name: str) -> dict[Any, float]:
 
 def a_step(book: Book, served: dict[str, Served], seconds: float, *, at: float = 0.0) -> None:
     output = object()
-    book.attend(at, dict.fromkeys(served, 1), {})
-    book.begun(output, served, at)
+    book.attend(at, frozenset(served))
+    book.begun(output, a_reading(**served), at)
     book.ended(output, {}, at + seconds)
+
+
+def a_reading(**served: Served) -> Reading:
+    """What a step gave: tokens of decode, or parts of prompts."""
+    decodes = {tenant: each.decodes for tenant, each in served.items() if each.decodes}
+    context = {tenant: served[tenant].context for tenant in decodes}
+    prompts = {tenant: each for tenant, each in served.items() if tenant not in decodes}
+    return Reading(decodes, context, prompts, sum(decodes.values()), sum(context.values()))
 
 
 CHAT = Served(decodes=1, context=100)
@@ -48,6 +56,7 @@ def test_the_parts_of_all_steps_add_up_to_their_time() -> None:
     book = a_book()
     for number in range(50):
         a_step(book, {"a": CHAT, "b": DOCUMENT}, 0.01 + 0.001 * number, at=float(number))
+    book.report()
     total = values(book, "tenantry_step_seconds_sum")[""]
     assert sum(values(book, "tenantry_gpu_seconds").values()) == pytest.approx(total, rel=1e-12)
 
@@ -55,9 +64,9 @@ def test_the_parts_of_all_steps_add_up_to_their_time() -> None:
 def test_two_steps_under_way_are_not_counted_twice() -> None:
     book = a_book()
     first, second = object(), object()
-    book.attend(0.0, {"a": 1}, {})
-    book.begun(first, {"a": CHAT}, 0.0)
-    book.begun(second, {"a": CHAT}, 0.1)
+    book.attend(0.0, frozenset("a"))
+    book.begun(first, a_reading(a=CHAT), 0.0)
+    book.begun(second, a_reading(a=CHAT), 0.1)
     book.ended(first, {"a": 1}, 1.0)
     book.ended(second, {"a": 1}, 1.5)
     assert values(book, "tenantry_step_seconds_sum")[""] == pytest.approx(1.5)
@@ -65,8 +74,8 @@ def test_two_steps_under_way_are_not_counted_twice() -> None:
 
 def test_a_step_that_never_comes_back_does_not_hold_up_the_next() -> None:
     book = a_book()
-    book.attend(0.0, {"a": 1}, {})
-    book.begun(object(), {"a": CHAT}, 0.0)
+    book.attend(0.0, frozenset("a"))
+    book.begun(object(), a_reading(a=CHAT), 0.0)
     a_step(book, {"a": CHAT}, 0.5, at=10.0)
     assert values(book, "tenantry_step_seconds_sum")[""] == pytest.approx(0.5)
 
@@ -74,9 +83,9 @@ def test_a_step_that_never_comes_back_does_not_hold_up_the_next() -> None:
 def test_tokens_are_two_for_an_output_and_one_for_a_prompt() -> None:
     book = a_book(fairness=Fairness.TOKENS)
     output = object()
-    book.attend(0.0, {"a": 1, "b": 1}, {})
+    book.attend(0.0, frozenset("ab"))
     start = book.ledger.rank("a").tag
-    book.begun(output, {"a": DOCUMENT, "b": CHAT}, 0.0)
+    book.begun(output, a_reading(a=DOCUMENT, b=CHAT), 0.0)
     book.ended(output, {"a": 1, "b": 1}, 1.0)
     assert book.ledger.rank("a").tag - start == pytest.approx(502)
     assert book.ledger.rank("b").tag - start == pytest.approx(2)
@@ -87,7 +96,7 @@ def test_another_unit_of_charge_starts_everybody_level() -> None:
     a_step(book, {"a": DOCUMENT}, 9.0)
     config = EngineConfig(weights={"a": 1, "b": 1}, tenants=("a", "b"), fairness=Fairness.TOKENS)
     book.reconfigure(config)
-    book.attend(10.0, {"a": 1, "b": 1}, {})
+    book.attend(10.0, frozenset("ab"))
     assert book.ledger.rank("a").tag == book.ledger.rank("b").tag
 
 

@@ -41,6 +41,14 @@ class Story:
         self.wanted[f"r{number}"] = output
         self.engine.add(self.harness.request(f"r{number}", prompt, output, tenant=tenant))
 
+    def go_on(self) -> None:
+        """A step, and what may come between two; before it the sums are counted a second time."""
+        census = self.engine.conductor.reader.census
+        if census.sure:
+            assert_census_agrees_with_a_recount(census, self.engine.scheduler.running)
+        self.engine.step()
+        self.disturb()
+
     def disturb(self) -> None:
         """Now and then somebody hangs up, or the operator of the engine resets its cache."""
         scheduler = self.engine.scheduler
@@ -60,11 +68,9 @@ def play(harness: Any, config: EngineConfig, seed: int, *, use_async: bool) -> S
     for number in range(REQUESTS):
         story.arrive(number)
         for _ in range(story.rng.randrange(4)):
-            engine.step()
-            story.disturb()
+            story.go_on()
     for _ in range(400):
-        engine.step()
-        story.disturb()
+        story.go_on()
     engine.drain()
     return story
 
@@ -83,6 +89,23 @@ def test_every_request_ends_and_every_block_is_free(
     tokens = engine.tokens_by_request
     assert {name: tokens[name] for name in ended} == {name: story.wanted[name] for name in ended}
     assert_counters_agree_with_a_recount(engine)
+
+
+def assert_census_agrees_with_a_recount(census: Any, running: list[Any]) -> None:
+    """Who runs what, counted from the list."""
+    decodes = [each for each in running if not each.is_prefill_chunk]
+    context: Counter[str] = Counter()
+    for each in decodes:
+        context[owner(each)] += each.num_computed_tokens
+    assert census.seats == Counter(map(owner, running))
+    assert census.decodes == Counter(map(owner, decodes))
+    assert census.context == context
+    assert census.base == len(running)
+    assert census.prompts == [each for each in running if each.is_prefill_chunk]
+
+
+def owner(each: Any) -> str:
+    return str(each.sampling_params.extra_args["tenantry"])
 
 
 def assert_counters_agree_with_a_recount(engine: Any) -> None:

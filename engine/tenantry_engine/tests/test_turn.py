@@ -11,7 +11,8 @@ from tenantry_core.ledger import Rank
 from tenantry_core.seats import Holding
 from tenantry_core.stepmodel import Load, StepModel
 from tenantry_engine import turn
-from tenantry_engine.turn import Head, Member, Room, Turn
+from tenantry_engine.census import Census
+from tenantry_engine.turn import Head, Member, Room, Scene, Turn
 
 BLOCK = 16
 
@@ -43,8 +44,31 @@ def names(requests: Any) -> list[str]:
     return [request.request_id for request in requests]
 
 
+def a_scene(members: list[Member], head: Head | None = None, light: tuple[str, ...] = ()) -> Scene:
+    owners = {member.request.request_id: member for member in members}
+    census = Census(lambda request: owners[request.request_id].tenant)
+    running = [member.request for member in members]
+    census.take(running)
+    ranks = {member.tenant: member.rank for member in members}
+    return Scene(
+        running=running,
+        census=census,
+        prompts=turn.by_rank(census.prompts, lambda each: owners[each.request_id].rank),
+        head=head,
+        tokens=census.decoding,
+        in_order=census.behind(running),
+        precedes=lambda tenants, place: any(ranks[tenant] < place for tenant in tenants),
+        light=lambda: light,
+    )
+
+
 def arranged(members: list[Member], head: Head | None = None, seconds: float = 0.02) -> Turn:
-    return turn.arrange(members, head, StepModel(), Ceiling(seconds, 2048))
+    return turn.arrange(a_scene(members, head), StepModel(), Ceiling(seconds, 2048))
+
+
+def order(members: list[Member], plan: Turn) -> list[str]:
+    """The running list of the plan."""
+    return names([m.request for m in members] if plan.visible is None else plan.visible)
 
 
 def test_decodes_come_first_and_then_prompts_of_the_least_served() -> None:
@@ -54,7 +78,7 @@ def test_decodes_come_first_and_then_prompts_of_the_least_served() -> None:
         a_member("n2", tag=9),
     ]
     plan = arranged(members)
-    assert names(plan.visible) == ["n2", "q1", "n1"]
+    assert order(members, plan) == ["n2", "q1", "n1"]
     assert not plan.hidden
     assert plan.threshold == 0
 
@@ -62,21 +86,22 @@ def test_decodes_come_first_and_then_prompts_of_the_least_served() -> None:
 def test_a_waiting_head_of_a_less_served_tenant_hides_the_prompts_of_the_others() -> None:
     members = [a_member("n1", tag=9, prompt=500), a_member("n2", tag=9)]
     plan = arranged(members, a_head("q1", tag=1, tokens=300))
-    assert names(plan.visible) == ["n2"]
+    assert order(members, plan) == ["n2"]
     assert names(plan.hidden) == ["n1"]
 
 
 def test_what_fits_beside_a_short_head_stays() -> None:
     members = [a_member("n1", tag=9, prompt=500), a_member("n2", tag=9, prompt=500)]
     plan = arranged(members, a_head("q1", tag=1, tokens=30), seconds=0.03)
-    assert names(plan.visible) == ["n1"]
+    assert order(members, plan) == ["n1"]
     assert names(plan.hidden) == ["n2"]
     assert plan.threshold == plan.tokens - 30
 
 
 def test_the_head_of_a_more_served_tenant_hides_nothing() -> None:
-    plan = arranged([a_member("q1", tag=1, prompt=500)], a_head("n1", tag=9))
-    assert names(plan.visible) == ["q1"]
+    members = [a_member("q1", tag=1, prompt=500)]
+    plan = arranged(members, a_head("n1", tag=9))
+    assert order(members, plan) == ["q1"]
     assert not plan.hidden
 
 
@@ -94,7 +119,7 @@ def test_steps_are_short_while_they_hold_decodes_to_protect(
     quiet_tag: float, light: tuple[str, ...], protects: bool
 ) -> None:
     members = [a_member("q1", tag=quiet_tag), a_member("n1", tag=9, prompt=4000)]
-    plan = turn.arrange(members, None, StepModel(), Ceiling(None, 2048), light)
+    plan = turn.arrange(a_scene(members, None, light), StepModel(), Ceiling(None, 2048))
     sizes = {
         protecting: budget.chunk(
             StepModel(),
@@ -110,14 +135,20 @@ def test_steps_are_short_while_they_hold_decodes_to_protect(
 
 def test_a_light_tenant_s_own_prompt_does_not_open_the_step_to_the_others() -> None:
     members = [a_member("q1", tag=1), a_member("n1", tag=9, prompt=4000)]
-    relaxed = turn.arrange(members[1:], a_head("q2", tag=1), StepModel(), Ceiling(None, 2048))
-    kept = turn.arrange(members, a_head("q2", tag=1), StepModel(), Ceiling(None, 2048), ("q",))
+    ceiling, head = Ceiling(None, 2048), a_head("q2", tag=1)
+    relaxed = turn.arrange(a_scene(members[1:], head), StepModel(), ceiling)
+    kept = turn.arrange(a_scene(members, head, ("q",)), StepModel(), ceiling)
     assert kept.tokens < relaxed.tokens
+
+
+def overflow(members: list[Member], room: Room) -> list[Member]:
+    running = [member.request for member in members]
+    return turn.overflow(arranged(members), running, members, room)
 
 
 def test_nothing_goes_back_while_the_blocks_suffice() -> None:
     members = [a_member("q1", tag=1), a_member("n1", tag=9)]
-    assert turn.overflow(arranged(members), members, a_room(free_blocks=20)) == []
+    assert overflow(members, a_room(free_blocks=20)) == []
 
 
 @pytest.mark.parametrize(
@@ -131,13 +162,13 @@ def test_when_blocks_run_out_the_most_served_tenant_s_latest_goes_back(
         a_member("n2", tag=9, done=32, movable=movable),
         a_member("q1", tag=1, done=32),
     ]
-    over = turn.overflow(arranged(members), members, a_room(free_blocks=1))
+    over = overflow(members, a_room(free_blocks=1))
     assert [member.request.request_id for member in over] == [victim]
 
 
 def test_the_last_running_request_never_goes_back() -> None:
     members = [a_member("n1", tag=9, done=32)]
-    assert turn.overflow(arranged(members), members, a_room(free_blocks=0)) == []
+    assert overflow(members, a_room(free_blocks=0)) == []
 
 
 def holdings(**running: int) -> list[Holding]:

@@ -25,10 +25,11 @@ class Request:
 
     request_id: str
     tenant: str
+    arrival_time: float
 
 
 def a_request(number: int, tenant: str = "gold") -> Request:
-    return Request(f"r{number}", tenant)
+    return Request(f"r{number}", tenant, float(number))
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def apply(queue: Any, operation: str, request: Any, absent: list[Any], inside: b
 
 def test_pop_returns_what_peek_showed_whatever_the_chooser_would_say_now(a_queue: Any) -> None:
     turns = iter(["gold", "free", "gold", "free"])
-    queue = a_queue(lambda heads: heads[next(turns)])
+    queue = a_queue(lambda lanes: lanes[next(turns)].head)
     gold, free = a_request(1), a_request(2, "free")
     queue.add_request(free)
     queue.add_request(gold)
@@ -87,7 +88,7 @@ def test_pop_returns_what_peek_showed_whatever_the_chooser_would_say_now(a_queue
 
 @pytest.mark.parametrize("change", ["add", "prepend", "remove"])
 def test_a_change_of_the_queue_asks_for_a_new_choice(a_queue: Any, change: str) -> None:
-    queue = a_queue(lambda heads: heads[min(heads)])
+    queue = a_queue(lambda lanes: lanes[min(lanes)].head)
     queue.add_request(a_request(1, "b"))
     queue.add_request(a_request(2, "c"))
     assert queue.peek_request().tenant == "b"
