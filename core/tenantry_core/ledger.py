@@ -95,13 +95,17 @@ class Ledger:
         turns = [self.turn(band) for band in BANDS]
         return [(turns[bands[each]], tags[each], each) for each in tenants]
 
-    def precedes(self, tenants: Collection[str], place: tuple[int, float, str]) -> bool:
-        """Whether any of these tenants, who have work, was served less than who has this place."""
+    def precedes(
+        self, tenants: Collection[str], place: tuple[int, float, str], by: float = 0.0
+    ) -> bool:
+        """Whether any of these tenants, who have work, was served less than who has this place, by
+        more than so many credits or in an earlier band."""
         if not tenants:
             return False
+        band, tag = place[0], place[1] - by * self._credit
         if self._only is not None:
-            return (self._only, min(map(self._tags.__getitem__, tenants))) < place[:2]
-        return min(self.line(tenants)) < place
+            return (self._only, min(map(self._tags.__getitem__, tenants))) < (band, tag)
+        return min(self.line(tenants))[:2] < (band, tag)
 
     def band(self, tenant: str) -> int:
         """Which band the tenant's weight and tier put it in."""

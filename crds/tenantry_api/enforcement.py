@@ -26,10 +26,12 @@ EFFECTIVE = (
     "unknownTenant",
     "scheduling.mode",
     "scheduling.fairness",
+    "scheduling.ordering",
     "scheduling.stepBudget",
     "kvCache.isolation",
     "tenants[].name",
     "tenants[].weight",
+    "tenants[].tier",
 )
 
 _ENFORCE = frozenset({Mode.ENFORCE})
@@ -49,12 +51,10 @@ class Mention:
 
 MENTIONS = (
     Mention("engine.autoscaling", _ALWAYS),
-    Mention("scheduling.ordering", idle=("FIFO",)),
     Mention("scheduling.tokenDelay"),
     Mention("kvCache.eviction"),
     Mention("kvCache.lowWatermarkPercent"),
     Mention("kvCache.highWatermarkPercent"),
-    Mention("tenants[].tier", idle=("Standard",)),
     Mention("tenants[].kvCache.reservePercent", idle=(0,)),
     Mention("tenants[].kvCache.limitPercent", idle=(100,)),
     # A group has its effect with isolation Group and none without it.

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tenantry_api.choices import Fairness
 from tenantry_core.ledger import Ledger
-from tenantry_core.stepmodel import Load, StepModel
+from tenantry_core.stepmodel import Learned, Load, StepTimes
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.metrics import EngineMetrics
 from tenantry_engine.presence import Presence
@@ -50,9 +50,9 @@ class Book:
     """The books. Times are seconds of one monotonic clock; the caller reads it."""
 
     def __init__(
-        self, config: EngineConfig, metrics: EngineMetrics, model: StepModel | None = None
+        self, config: EngineConfig, metrics: EngineMetrics, model: StepTimes | None = None
     ) -> None:
-        self.model = StepModel() if model is None else model
+        self.model: StepTimes = Learned() if model is None else model
         self.presence = Presence()
         self.metrics = metrics
         self._config = config
@@ -68,7 +68,7 @@ class Book:
         unit = self._config.fairness
         self._config = config
         if config.fairness == unit:
-            self.ledger.reweigh(config.weight_of)
+            self.ledger.reweigh(config.weight_of, config.tier_of)
         else:
             self.ledger = self._new_ledger()
             for step in self._steps:
@@ -156,7 +156,8 @@ class Book:
         self.ledger.forget({*self._config.known, *self.presence.seen})
 
     def _new_ledger(self) -> Ledger:
-        return Ledger(self._config.weight_of, CREDIT[self._config.fairness])
+        config = self._config
+        return Ledger(config.weight_of, CREDIT[config.fairness], config.tier_of)
 
     def _advance(self, given: Reading, load: Load, predicted: float) -> dict[str, float]:
         """What the prompts of a step are predicted to cost, by tenant."""
@@ -211,12 +212,11 @@ class Book:
 
 
 def _load(given: Reading) -> Load:
-    prefill, decodes, context = 0, given.tokens, given.total
+    prefill, work = 0, 0.0
     for each in given.prompts.values():
         prefill += each.prefill
-        decodes += each.decodes
-        context += each.context
-    return Load(prefill, decodes, context)
+        work += each.work
+    return Load(prefill, given.tokens, given.total, work)
 
 
 def _ratios(values: Mapping[str, float]) -> dict[str, float]:

@@ -5,46 +5,46 @@ thing that comes from another thread is `latest`, the configuration to use from 
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tenantry_api.choices import Fairness, Mode
-from tenantry_core import seats
-from tenantry_core.budget import Allowance, Ceiling
-from tenantry_core.ledger import FOREGROUND, Rank
-from tenantry_core.seats import Holding
-from tenantry_core.stepmodel import Load
+from tenantry_api.choices import Fairness, Mode, Ordering
+from tenantry_core import lengths as core_lengths
+from tenantry_core import stepmodel
+from tenantry_core.budget import Ceiling, Packer, Relief
+from tenantry_core.lengths import Lengths
+from tenantry_core.ordering import Order
+from tenantry_core.stepmodel import Load, StepTimes, prompt_work
 from tenantry_engine import turn
 from tenantry_engine.book import Book
 from tenantry_engine.config import EngineConfig
-from tenantry_engine.gate import AHEAD, SEAT_BOUND, Admission, Gate, Waits
+from tenantry_engine.fitting import LOOK_AHEAD, Fitting
+from tenantry_engine.gate import AHEAD, Admission, Gate, Place, Shares
+from tenantry_engine.jobs import Jobs
 from tenantry_engine.lanes import Lane
 from tenantry_engine.metrics import EngineMetrics
-from tenantry_engine.presence import Presence
+from tenantry_engine.reclaim import Reclaim
 from tenantry_engine.translate import Reader, generated
-from tenantry_engine.turn import Head, Member, Room, Scene, Turn
-from tenantry_engine.waiting import TenantQueue, first
+from tenantry_engine.turn import Head, Member, Scene, Turn
+from tenantry_engine.view import View
+from tenantry_engine.waiting import ONE_LANE, TenantQueue, first
 
-RECALL_SHARE: Final = 0.05
-RECALL_WINDOW: Final = 60.0
-"""Doing again what recalled requests had done may take this part of any window."""
 REPORT_SECONDS: Final = 1.0
-LOOK_AHEAD: Final = 8
-"""Requests of one tenant that are looked at for one that fits."""
-PATIENCE: Final = 16
-"""Steps for which a request that vLLM turned away is passed over."""
-NOBODY: Final = Rank(FOREGROUND, float("-inf"), "")
-"""A rank for all where tenants aren't told apart."""
+EVERYBODY: Final = 1 << 30
+"""Seats that one lane for all is entitled to: whatever there is."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a scheduler is given beside vLLM's own arguments. `clock` is monotonic, in seconds."""
+    """What a scheduler is given beside vLLM's own arguments. `clock` is monotonic, in seconds;
+    `lengths` predicts output lengths, `model` the time of steps."""
 
     config: EngineConfig
     metrics: EngineMetrics
     clock: Callable[[], float] = time.monotonic
+    lengths: Lengths = field(default_factory=core_lengths.Learned)
+    model: StepTimes = field(default_factory=stepmodel.Learned)
 
 
 class Conductor:
@@ -53,36 +53,49 @@ class Conductor:
     def __init__(self, scheduler: Any, setup: Setup) -> None:
         self.latest = setup.config
         self.reader = Reader()
-        self.book = Book(setup.config, setup.metrics)
+        self.book = Book(setup.config, setup.metrics, setup.model)
         self.queue = TenantQueue(self.reader.tenant, self._choose)
         self.cause = "reset"
         """Why requests are sent back at the moment; outside a step only a cache reset does it."""
         self._scheduler = scheduler
         self._clock = setup.clock
         self._config = setup.config
-        self._allowance = Allowance(RECALL_SHARE, RECALL_WINDOW)
-        self._waits = Waits()
+        self._packer = Packer(setup.model)
+        self._relief = Relief()
+        self._jobs = Jobs(setup.lengths, setup.model, self.reader.tenant, scheduler.cached_tokens)
+        self._view = View(scheduler, self.reader, self.queue, self.book)
+        self._fitting = Fitting(self._view, self._remaining)
+        self.reclaim = Reclaim(self._view, setup.model, self.book.inverted)
         self._shares = Shares()
-        self._reported = float("-inf")
-        self._refusals = Refusals()
         self._census = self.reader.census
         self._present: frozenset[str] = frozenset()
         self._version = (-1, -1)
-        self._nobody_below: tuple[object, ...] = ()
+        self._stale: set[str] = set()
+        self._reported = float("-inf")
         self._played: Played | None = None
         self._entry: Entry | None = None
-        self.queue.split(by_tenant=_divides(setup.config))
+        self._obey(setup.config)
+
+    # --- what the scheduler tells ----------------------------------------------
 
     def before(self) -> None:
         """A step begins: decide what it is to look like, and set vLLM up for it."""
         now = self.queue.now = self._clock()
-        self._take_policy()
+        if self.latest is not self._config:
+            self._obey(self.latest)
         self._attend(now)
         self.cause = "no_blocks"
-        if self._decides():
+        several = len(self.book.presence.active()) > 1
+        enforces = self._config.mode == Mode.ENFORCE and self._scheduler.unpaused()
+        self.queue.ordered = enforces and (several or self._standing)
+        if self._stale:
+            self._rekey()
+        if enforces and several:
             self._play(self._plan(now))
-        elif self._waits:
-            self._waits = Waits()  # in a pause nobody waits for anybody
+        else:
+            self.reclaim.reset()
+            if enforces and self._standing:
+                self._play(self._alone())
 
     def after(self) -> None:
         """vLLM has scheduled, or failed to: put everything back."""
@@ -90,14 +103,25 @@ class Conductor:
         if self._played is not None:
             self._put_back(self._played)
             self._played = None
-        self._entry = None
+        if self._entry is not None:
+            self._close(self._entry)
+            self._entry = None
         self.queue.reconsider()
 
     def arrived(self, request: Any) -> None:
         """A request is in the queue now."""
+        self._jobs.arrived(request)
         tenant = self.reader.tenant(request)
         count = self.queue.counts[tenant] + self._census.seats.get(tenant, 0)
         self.book.presence.asks(self._clock(), tenant, count)
+
+    def gone(self, request: Any, *, by_itself: bool) -> None:
+        """A request is through; `by_itself`: its output ended it, nobody aborted it."""
+        tenant = self.reader.tenant(request)
+        self.reader.ended(request, by_itself=by_itself)
+        if by_itself and self._jobs.finished(request, tenant):
+            self._stale.add(tenant)
+        self._jobs.forget(request.request_id)
 
     def begun(self, output: Any) -> None:
         """The step has been scheduled."""
@@ -118,12 +142,30 @@ class Conductor:
 
     # --- before the step -----------------------------------------------------
 
-    def _take_policy(self) -> None:
-        if self.latest is not self._config:
-            self._config = self.latest
-            self.book.reconfigure(self._config)
-            self._shares = Shares()
-            self.queue.split(by_tenant=_divides(self._config))
+    @property
+    def _standing(self) -> bool:
+        """Whether the policy's order holds with one tenant too: it was chosen for it."""
+        config = self._config
+        return config.ordering != Ordering.COST or config.fairness == Fairness.NONE
+
+    def _obey(self, config: EngineConfig) -> None:
+        """This configuration is in force."""
+        self.book.reconfigure(config)
+        self._config = self._view.config = config
+        self._shares = Shares()
+        self._jobs.weight = config.weight_of
+        enforces = config.mode == Mode.ENFORCE
+        self.queue.split(by_tenant=enforces and config.fairness != Fairness.NONE)
+        name = str(config.ordering)
+        if self._jobs.order is None or self._jobs.order.name != name:
+            self._jobs.order = Order(name)
+        # First come, first served is vLLM's own order, preempted requests first.
+        self.queue.order(self._jobs.key if enforces and name != Ordering.FIFO else None)
+
+    def _rekey(self) -> None:
+        for tenant in self._stale:
+            self.queue.rekey(tenant)
+        self._stale.clear()
 
     def _attend(self, now: float) -> None:
         """Who is here. In a step that is like the last one nobody has come or gone."""
@@ -138,93 +180,86 @@ class Conductor:
                 self._present = self._present.union(self.reader.count(holding))
         self.book.attend(now, self._present)
 
-    def _decides(self) -> bool:
-        return (
-            self._config.mode == Mode.ENFORCE
-            and len(self.book.presence.active()) > 1
-            and self._scheduler.unpaused()
-        )
-
     def _plan(self, now: float) -> Turn | None:
-        scheduler = self._scheduler
+        """A step that several tenants share."""
         if self._config.fairness == Fairness.NONE:
-            return self._arranged(None)
-        share = self._shares.of(scheduler.seats(), self.book.presence, self._config)
-        gate = Gate(share, self._census.seats, self._free_seats(), self._absent)
+            self._open_one()
+            return self._with_room(self._arranged(None))
+        scheduler, presence = self._scheduler, self.book.presence
+        share = self._shares.of(scheduler.seats(), presence.active(), self._config.weight_of)
+        gate = Gate(share, self._census.seats, self._view.free_seats(), self._view.absent)
         self._entry = Entry(gate)
         self.queue.reconsider()
-        self._watch(now, gate)
-        if self._waits:
+        self.reclaim.watch(now, gate, self._shares)
+        if self.reclaim:
             self._recall(now, gate)
         self._open(gate)
-        return self._fitting(self._arranged(self._head()))
+        return self._with_room(self._arranged(self._head()))
 
-    def _watch(self, now: float, gate: Gate) -> None:
-        """Who waits below its share, and for how long."""
-        gate.below = self._below(gate)
-        if not self._waits and len(gate.below) <= gate.free:
-            return  # there is a seat for each
-        line = self.book.ledger.line
-        most = max(line(gate.running), default=NOBODY)
-        self._waits.see(now, line(gate.below), self._fresh(now, gate), most)
-        gate.late = self._waits.late(now)
-        for tenant in self._waits.inverted(now):
-            self.book.inverted(tenant)
+    def _alone(self) -> Turn | None:
+        """A step of one tenant whose order is not vLLM's: nothing but the order is decided."""
+        self._open_one()
+        return None
 
-    def _below(self, gate: Gate) -> frozenset[str]:
-        """Tenants that wait and hold less than their share of the seats."""
-        at = (self._census.moves, self.queue.version, gate.share)
-        if self._nobody_below == at:
-            return frozenset()
-        running, share = gate.running, gate.share
-        below = [t for t in self.queue.lanes if running.get(t, 0) < share[t]]
-        if not below:
-            self._nobody_below = at
-        return frozenset(t for t in below if self._ready(t))
-
-    def _fresh(self, now: float, gate: Gate) -> frozenset[str]:
-        """Of those below their share, who runs nothing and has been waiting for a moment only."""
-        since = self.queue.lanes
-        return frozenset(
-            t for t in gate.below if t not in gate.running and since[t].born + SEAT_BOUND >= now
-        )
+    def _open_one(self) -> None:
+        """One lane, from which whatever fits may enter."""
+        lane = next(iter(self.queue.lanes), ONE_LANE)
+        gate = Gate({lane: EVERYBODY}, {}, self._view.free_seats())
+        self._entry = Entry(gate)
+        self._fitting.begin(_nobody)
+        self._entry.admission = Admission([(0, 0.0, lane)], gate, self._first)
+        self.queue.reconsider()
 
     def _open(self, gate: Gate) -> None:
         """From here on the queue offers what may be admitted."""
         entry = self._entry
         if entry is None or gate.free < 1 or gate.closed:
             return
+        self._fitting.begin(self._has_its_share)
         lanes, ledger = self.queue.lanes, self.book.ledger
         line = ledger.line(lanes.keys() - gate.below if gate.below else lanes)
         line += ledger.line(gate.below, AHEAD)
         entry.admission = Admission(line, gate, self._first)
 
+    def _has_its_share(self, tenant: str, need: int) -> bool:
+        """Whether the tenant stays within its part of the KV cache with so many blocks more."""
+        held = self._census.context.get(tenant, 0) / self._scheduler.block_size
+        part = self._shares.parts.get(tenant, 0.0)
+        return bool(held + need <= part * self._scheduler.blocks())
+
     def _arranged(self, head: Head | None) -> Turn | None:
         scheduler, census = self._scheduler, self._census
-        offered = self.queue.choice() is not None
-        if not census.prompts and not offered:
+        if not census.prompts and self.queue.choice() is None:
             return None
-        ceiling = Ceiling(self._config.step_budget, scheduler.max_num_scheduled_tokens)
         scene = Scene(
             running=scheduler.running,
             census=census,
-            prompts=turn.by_rank(census.prompts, self._rank) if census.prompts else (),
+            prompts=turn.by_rank(census.prompts, self._view.rank) if census.prompts else (),
             head=head,
             tokens=scheduler.decode_tokens(census),
             in_order=census.behind(scheduler.running),
-            precedes=self.book.ledger.precedes,
+            precedes=self._precedes,
             light=self._light,
         )
-        plan: Turn = turn.arrange(scene, self.book.model, ceiling)
+        ceiling = self._ceiling()
+        plan: Turn = turn.arrange(scene, self._packer, ceiling)
         if plan.hidden:
             plan = turn.showing(plan, scheduler.may_hide)
         return plan if scheduler.divisible() else turn.uncapped(plan, ceiling.tokens)
 
-    def _rank(self, request: Any) -> Rank:
-        """The rank of a request's tenant; without fairness between them all are equal."""
+    def _ceiling(self) -> Ceiling:
+        return Ceiling(
+            self._config.step_budget,
+            self._scheduler.max_num_scheduled_tokens,
+            share=self._shares.largest,
+            raised=self._relief.factor,
+        )
+
+    def _precedes(self, tenants: Collection[str], place: Place) -> bool:
         if self._config.fairness == Fairness.NONE:
-            return NOBODY
-        return self.book.ledger.rank(self.reader.tenant(request))
+            return False
+        # Who is served in turns with another is now before and now behind it, by a step or two.
+        return self.book.ledger.precedes(tenants, place, AHEAD)
 
     def _light(self) -> list[str]:
         if self._entry is None:
@@ -233,7 +268,7 @@ class Conductor:
         seats = self._census.seats.items()
         return [t for t, count in seats if count + waiting.get(t, 0) <= share.get(t, 0)]
 
-    def _fitting(self, plan: Turn | None) -> Turn | None:
+    def _with_room(self, plan: Turn | None) -> Turn | None:
         """The plan, or one without those whose KV blocks the others need; then nobody is
         admitted."""
         scheduler, entry = self._scheduler, self._entry
@@ -243,7 +278,7 @@ class Conductor:
         if entry is None or free > len(scheduler.running) + tokens // block:
             return plan
         full = Turn(max(tokens, 1)) if plan is None else plan
-        over = turn.overflow(full, scheduler.running, self._members(), self._room())
+        over = turn.overflow(full, scheduler.running, self._view.members(), self._view.room())
         if not over:
             return plan
         self._send_back(over)
@@ -253,98 +288,30 @@ class Conductor:
         return self._arranged(None)
 
     def _recall(self, now: float, gate: Gate) -> None:
-        """Recall what the tenant that waits longest with good reason needs, within the
-        allowance."""
-        ripe = next((t for t in self._waits.ripe(now) if t in self.queue.lanes), None)
-        if ripe is None:
+        """Send back what a tenant below its share needs; only that tenant enters then."""
+        found = self.reclaim.victims(now)
+        if found is None:
             return
-        head = self._as_head(self.queue.lanes[ripe].head)
-        room = self._room()
-        if room.free_seats > 0 and room.free_blocks >= head.blocks:
-            return
-        victims = turn.recall(head, self._members(), room, self._holdings())
-        cost = sum(
-            self.book.model.predict(Load(prefill=victim.request.num_computed_tokens))
-            for victim in victims
-        )
-        if not victims or not self._allowance.allows(cost, now):
-            return
-        self._allowance.spend(cost, now)
+        tenant, victims = found
         self.cause = "seat"
         self._send_back(victims)
         self.cause = "no_blocks"
-        gate.only = ripe
-        gate.free = self._free_seats()
+        gate.only = tenant
+        gate.free = self._view.free_seats()
 
     def _send_back(self, victims: Sequence[Member]) -> None:
         for victim in victims:
             self._scheduler.send_back(victim.request)
         self._census.take(self._scheduler.running)
-        if self._entry is not None:
+        if self._entry is not None and self._config.fairness != Fairness.NONE:
             self._entry.gate.running = self._census.seats
 
     def _head(self) -> Head | None:
         """What would be admitted in this step."""
         request = self.queue.choice()
-        return (
-            None
-            if request is None or not self._scheduler.ready(request)
-            else self._as_head(request)
-        )
-
-    def _ready(self, tenant: str) -> bool:
-        """Whether vLLM would admit the tenant's head: not while it waits for its grammar."""
-        return bool(self._scheduler.ready(self.queue.lanes[tenant].head))
-
-    def _as_head(self, request: Any) -> Head:
-        rank = self.book.ledger.rank(self.reader.tenant(request))
-        tokens = request.num_tokens - request.num_computed_tokens
-        return Head(request, rank, tokens, self._scheduler.blocks_for(request))
-
-    # --- what is there ---------------------------------------------------------
-
-    def _members(self) -> list[Member]:
-        scheduler = self._scheduler
-        return turn.members(
-            scheduler.running, self._rank, scheduler.block_size, scheduler.can_go_back
-        )
-
-    def _holdings(self) -> list[Holding]:
-        return [self._holding(tenant) for tenant in self.book.presence.active()]
-
-    def _absent(self) -> list[Holding]:
-        """Tenants that were here a moment ago and have nothing waiting."""
-        lanes = self.queue.lanes
-        active = self.book.presence.active()
-        return [self._holding(t) for t in active if t not in lanes or not self._ready(t)]
-
-    def _holding(self, tenant: str) -> Holding:
-        waiting = self.queue.counts.get(tenant, 0) if tenant in self.queue.lanes else 0
-        if waiting and not self._ready(tenant):
-            waiting = 0
-        return Holding(
-            self.book.ledger.rank(tenant),
-            self._census.seats.get(tenant, 0),
-            waiting,
-            self.book.presence.peak(tenant),
-            self._config.weight_of(tenant),
-        )
-
-    def _room(self) -> Room:
-        scheduler = self._scheduler
-        return Room(
-            free_seats=self._free_seats(),
-            seats=scheduler.seats(),
-            free_blocks=scheduler.free_blocks(),
-            blocks=scheduler.blocks(),
-            block=scheduler.block_size,
-        )
-
-    def _free_seats(self) -> int:
-        scheduler = self._scheduler
-        return int(
-            scheduler.seats() - len(scheduler.running) - scheduler.num_waiting_for_streaming_input
-        )
+        if request is None or not self._scheduler.ready(request):
+            return None
+        return self._view.head(request)
 
     # --- inside the step -------------------------------------------------------
 
@@ -355,43 +322,37 @@ class Conductor:
             return first(lanes)
         if entry.admission is None:
             return None
-        self._settle(entry, entry.admission)
+        self._settle(entry)
         entry.offer = entry.admission.next()
         return entry.offer
 
-    def _settle(self, entry: "Entry", admission: Admission) -> None:
+    def _settle(self, entry: "Entry") -> None:
         """The last offer was admitted, or else vLLM passed it over."""
-        running = self._scheduler.running
-        if entry.offer is None or not running or running[-1] is not entry.offer:
+        running, offer = self._scheduler.running, entry.offer
+        if offer is None or not running or running[-1] is not offer:
             return
-        tenant = self.reader.tenant(entry.offer)
-        if entry.gate.free == 1:
+        entry.offer = None
+        self._fitting.admitted(offer)
+        tenant = self.reader.tenant(offer)
+        if entry.gate.free == 1 or entry.admission is None:
             entry.gate.take(tenant)
             return
-        load = Load(prefill=entry.offer.num_tokens)
+        tokens = offer.num_tokens
+        load = Load(prefill=tokens, work=prompt_work(0, tokens))
         price = self.book.model.predict(load) / self.book.ledger.divisor(tenant)
-        admission.taken(tenant, price)
+        entry.admission.taken(tenant, price)
 
-    def _first(self, tenant: str) -> Any | None:
-        """The first request of the tenant that can be offered."""
-        lane = self.queue.lanes.get(tenant)
-        if lane is None:
-            return None
-        scheduler = self._scheduler
-        for request in lane.first(LOOK_AHEAD):
-            if self._refusals.holds(request.request_id, scheduler.free_blocks()):
-                continue
-            if not scheduler.ready(request) or self._fits(request):
-                return request
-        return None
+    def _first(self, lane: str) -> Any | None:
+        """The first request of a lane that can be offered."""
+        requests = self.queue.lanes.get(lane)
+        return None if requests is None else self._fitting.first(requests.first(LOOK_AHEAD))
 
-    def _fits(self, request: Any) -> bool:
-        return bool(self._scheduler.blocks_for(request) <= self._scheduler.free_blocks())
+    def _remaining(self, request: Any) -> float:
+        return self._jobs.remaining(request, self.reader.tenant(request))
 
     def _play(self, plan: Turn | None) -> None:
-        """Set vLLM up for the plan; None: it may go on as it is, and will admit nobody."""
+        """Set vLLM up for the plan; None: it may go on as it is."""
         self.queue.offered = None
-        self._refusals.begin()
         if plan is None:
             return
         scheduler = self._scheduler
@@ -400,18 +361,24 @@ class Conductor:
         if plan.visible is not None:
             scheduler.running = list(plan.visible)
 
+    # --- after the step --------------------------------------------------------
+
     def _put_back(self, played: "Played") -> None:
         scheduler, plan = self._scheduler, played.plan
         scheduler.restore_knobs(played.knobs)
         if plan.visible is not None:
-            scheduler.running = _restored(
-                played.before, plan.hidden, len(plan.visible), scheduler.running
-            )
-        if self.queue.offered is not None and scheduler.ready(self.queue.offered):
-            self._refusals.add(self.queue.offered.request_id, scheduler.free_blocks())
-        if self._waits:
+            base = len(plan.visible)
+            scheduler.running = _restored(played.before, plan.hidden, base, scheduler.running)
+
+    def _close(self, entry: "Entry") -> None:
+        """Admission is over: what was offered last was admitted, or turned away."""
+        scheduler, offered = self._scheduler, self.queue.offered
+        self._settle(entry)
+        if offered is not None and scheduler.ready(offered):
+            self._fitting.refused(offered)
+        if self.reclaim:
             new = scheduler.running[self._census.base :]
-            self._waits.served(self.reader.tenant(request) for request in new)
+            self.reclaim.served([self.reader.tenant(request) for request in new])
 
     def _report(self, now: float) -> None:
         if now - self._reported < REPORT_SECONDS and self._scheduler.requests:
@@ -419,6 +386,10 @@ class Conductor:
         self._reported = now
         scheduler = self._scheduler
         self.reader.keep(scheduler.requests)
+        self._fitting.forget(scheduler.requests)
+        if self._jobs.refresh():
+            self._stale.update(self.queue.lanes)
+        self._relief.see(self.reclaim.waited(now), now)
         running = self.reader.count(scheduler.running)
         waiting = self.queue.counts + self.reader.count(scheduler.kv_holding_waiting)
         self.book.presence.see(now, running, waiting)
@@ -445,52 +416,9 @@ class Entry:
     offer: Any | None = None
 
 
-class Refusals:
-    """Requests that seemed to fit and that vLLM did not admit. Each is passed over until more
-    blocks are free than then, or PATIENCE steps have gone by."""
-
-    def __init__(self) -> None:
-        self._step = 0
-        self._refused: dict[str, tuple[int, int]] = {}
-
-    def begin(self) -> None:
-        """Another step."""
-        self._step += 1
-        if self._refused:
-            past = self._step - PATIENCE
-            self._refused = {n: entry for n, entry in self._refused.items() if entry[0] > past}
-
-    def add(self, request: str, free: int) -> None:
-        """It was offered in this step and not taken, when so many blocks were free at the end."""
-        self._refused[request] = (self._step, free)
-
-    def holds(self, request: str, free: int) -> bool:
-        """Whether to pass it over now."""
-        entry = self._refused.get(request)
-        return entry is not None and free <= entry[1]
-
-
-class Shares:
-    """The seats that each active tenant is entitled to, counted when something has changed."""
-
-    def __init__(self) -> None:
-        self._key: tuple[Any, ...] = ()
-        self._share: Mapping[str, int] = {}
-
-    def of(self, total: int, presence: Presence, config: EngineConfig) -> Mapping[str, int]:
-        """Seats by tenant."""
-        active = presence.active()
-        key = (total, active)
-        if key != self._key:
-            self._key = key
-            weights = {tenant: config.weight_of(tenant) for tenant in active}
-            self._share = seats.divided(total, weights)
-        return self._share
-
-
-def _divides(config: EngineConfig) -> bool:
-    """Whether the queue has a lane for each tenant."""
-    return config.mode == Mode.ENFORCE and config.fairness != Fairness.NONE
+def _nobody(_tenant: str, _need: int) -> bool:
+    """Where tenants are not told apart nobody is below its share."""
+    return False
 
 
 def _restored(before: list[Any], hidden: Sequence[Any], base: int, after: list[Any]) -> list[Any]:

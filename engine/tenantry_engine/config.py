@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from tenantry_api import document, enforcement, names, parse
-from tenantry_api.choices import Eviction, Fairness, Isolation, Mode, Ordering, UnknownTenant
+from tenantry_api.choices import (
+    Eviction,
+    Fairness,
+    Isolation,
+    Mode,
+    Ordering,
+    Tier,
+    UnknownTenant,
+)
 from tenantry_api.policy import TenantServingPolicy
 from tenantry_core import tenants
 
@@ -26,6 +34,8 @@ LOOPBACK: Final[tuple[Network, ...]] = (
 )
 # What the operator does with a policy. An engine that somebody started by hand cannot.
 CLUSTER_FIELDS: Final = ("model", "engine", "gpu", "priorityClassName", "weight")
+# In the order in which they are served.
+TIERS: Final = (Tier.CRITICAL, Tier.STANDARD, Tier.BATCH)
 # vLLM's list of the plugins that it may call; unset means all.
 PLUGINS: Final = "VLLM_PLUGINS"
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
@@ -55,6 +65,7 @@ class EngineConfig:
     step_budget: float | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     default_weight: float = 1.0
+    tiers: Mapping[str, Tier] = field(default_factory=dict)
     tenants: tuple[str, ...] = ()
     open_tenants: bool = False
     header: str = names.DEFAULT_HEADER
@@ -68,6 +79,10 @@ class EngineConfig:
     def weight_of(self, tenant: str) -> float:
         """The weight of a tenant; 0 means: served when nobody else waits."""
         return self.weights.get(tenant, self.default_weight)
+
+    def tier_of(self, tenant: str) -> int:
+        """The band of a tenant among those with a weight: 0 is served first."""
+        return TIERS.index(self.tiers.get(tenant, Tier.STANDARD))
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -141,6 +156,7 @@ def of_policy(policy: TenantServingPolicy, notices: tuple[str, ...] = ()) -> Eng
         eviction=spec.kv_cache.eviction,
         step_budget=spec.scheduling.step_budget_seconds,
         weights={tenant.name: float(tenant.weight) for tenant in spec.tenants},
+        tiers={tenant.name: tenant.tier for tenant in spec.tenants},
         tenants=tuple(tenant.name for tenant in spec.tenants),
         header=identity.header if identity else names.DEFAULT_HEADER,
         trusted_peers=_networks(identity.trusted_peers) if identity else (),

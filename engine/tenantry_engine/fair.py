@@ -48,8 +48,10 @@ class FairScheduler(Scheduler):
 
     def add_request(self, request: Any) -> None:
         """A request arrives; from now on its tenant is known."""
-        if request.request_id not in self.requests:  # else it is more input of a session
-            self.conductor.reader.meet(request)
+        if request.request_id in self.requests:  # it is more input of a session
+            super().add_request(request)
+            return
+        self.conductor.reader.meet(request)
         super().add_request(request)
         self.conductor.arrived(request)
 
@@ -74,7 +76,7 @@ class FairScheduler(Scheduler):
         return outputs
 
     def _free_request(self, request: Any, delay_free_blocks: bool = False) -> Any:
-        self.conductor.reader.ended(request, by_itself=request.status in BY_ITSELF)
+        self.conductor.gone(request, by_itself=request.status in BY_ITSELF)
         return super()._free_request(request, delay_free_blocks)
 
     def _preempt_request(
@@ -128,6 +130,12 @@ class FairScheduler(Scheduler):
             return int(need)
         hits, _, _ = self.kv_cache_manager.get_computed_blocks(request)
         return int(need - sum(block.ref_cnt > 0 for block in hits.blocks[0]))
+
+    def cached_tokens(self, request: Any) -> int:
+        """Tokens of a waiting request that the prefix cache has; 0 where only vLLM can tell."""
+        if not self._plain_cache or not self.cache_config.enable_prefix_caching:
+            return 0
+        return int(self.kv_cache_manager.get_computed_blocks(request)[1])
 
     def ready(self, request: Any) -> bool:
         """Whether a waiting request lacks nothing but its turn."""

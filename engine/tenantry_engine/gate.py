@@ -100,6 +100,31 @@ class Admission:
             heapq.heapreplace(self._heap, (band, tag + cost, tenant))
 
 
+class Shares:
+    """The seats that each active tenant is entitled to, counted when something has changed."""
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] = ()
+        self._share: Mapping[str, int] = {}
+        self.parts: dict[str, float] = {}
+        """The part of everything that each is entitled to, and the largest of them; 0 to 1."""
+        self.largest = 1.0
+
+    def of(
+        self, total: int, active: tuple[str, ...], weight: Callable[[str], float]
+    ) -> Mapping[str, int]:
+        """Seats by tenant."""
+        key = (total, active)
+        if key != self._key:
+            self._key = key
+            weights = {tenant: weight(tenant) for tenant in active}
+            self._share = seats.divided(total, weights)
+            total_weight = sum(weights.values()) or 1.0
+            self.parts = {tenant: each / total_weight for tenant, each in weights.items()}
+            self.largest = max(self.parts.values(), default=1.0)
+        return self._share
+
+
 class Waits:
     """Since when each tenant below its share waits while a more served one runs."""
 
@@ -133,6 +158,10 @@ class Waits:
             for tenant in self._order
             if tenant in self._idle or now - self._since.get(tenant, now) >= GRACE
         ]
+
+    def longest(self, now: float) -> float:
+        """For how long the one that has waited longest has waited; 0 if nobody does."""
+        return now - min(self._since.values(), default=now)
 
     def late(self, now: float) -> frozenset[str]:
         """Tenants that have waited beyond the bound."""

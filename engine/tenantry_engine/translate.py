@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tenantry_api import names
-from tenantry_core.stepmodel import Load
+from tenantry_core.stepmodel import Load, prompt_work
 from tenantry_engine.census import Census
 
 SLACK: Final = 256
@@ -22,14 +22,15 @@ SLACK: Final = 256
 class Served:
     """What one tenant gets in one step, in tokens; filled while the step is read.
 
-    `prefill`, `decodes` and `context` are its load on the engine. `prompt` is prompt tokens done
-    for the first time, `cached` those that the prefix cache had, `queried` those looked up in it,
-    `recomputed` what had been done before a preemption.
+    `prefill`, `decodes`, `context` and `work` are its load on the engine. `prompt` is prompt tokens
+    done for the first time, `cached` those that the prefix cache had, `queried` those looked up in
+    it, `recomputed` what had been done before a preemption.
     """
 
     prefill: int = 0
     decodes: int = 0
     context: int = 0
+    work: float = 0.0
     prompt: int = 0
     cached: int = 0
     queried: int = 0
@@ -45,7 +46,7 @@ class Served:
     @property
     def load(self) -> Load:
         """The load on the engine."""
-        return Load(self.prefill, self.decodes, self.context)
+        return Load(self.prefill, self.decodes, self.context, self.work)
 
 
 def tenant_of(request: Any) -> str:
@@ -213,7 +214,7 @@ class Reader:
             total.queried += prompt
         reached = self._reached[name]
         total.prefill += tokens
-        total.context += end
+        total.work += prompt_work(start, tokens)
         total.recomputed += max(min(reached, end) - start, 0)
         total.prompt += max(min(end, prompt) - max(start, reached), 0)
         self._reached[name] = max(reached, end)

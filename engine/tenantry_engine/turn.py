@@ -5,19 +5,23 @@ set the knobs, let vLLM schedule, put everything back.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tenantry_core import budget, seats
-from tenantry_core.budget import Ceiling
+from tenantry_core import seats
+from tenantry_core.budget import Ceiling, Packer
 from tenantry_core.ledger import Rank
 from tenantry_core.seats import Holding
-from tenantry_core.stepmodel import Load, StepModel
+from tenantry_core.stepmodel import Load
 from tenantry_engine import translate
 from tenantry_engine.census import Census
 
 NO_THRESHOLD: Final = 0
+SLACK: Final = 1.1
+"""Times its share of the KV cache that a tenant may hold before somebody takes some of it back."""
+LEAST: Final = 1e-9
+"""What weight 0 counts as where something is divided by it."""
 Place = tuple[int, float, str]
 """A rank as a plain tuple."""
 
@@ -174,17 +178,37 @@ def _lent(
     *,
     in_blocks: bool,
 ) -> Member | None:
-    """The request whose loss costs least of the tenant that has borrowed and been served most."""
+    """The request that goes back next: of the tenant that has borrowed most."""
     held: Counter[str] = Counter()
     for member in staying:
         held[member.tenant] += member.blocks if in_blocks else 1
     now = [replace(holding, running=held[holding.rank.tenant]) for holding in holdings]
     share = seats.shares(room.blocks if in_blocks else room.seats, now)
+    if in_blocks:
+        return _hoarder(head, staying, now, share)
     tenant = seats.lender(now, share, head.rank.tenant)
-    mine = [m for m in staying if m.tenant == tenant and m.movable and (m.blocks or not in_blocks)]
+    mine = [m for m in staying if m.tenant == tenant and m.movable]
     return min(
         mine, key=lambda m: (m.request.num_computed_tokens, m.request.request_id), default=None
     )
+
+
+def _hoarder(
+    head: Head, staying: Sequence[Member], holdings: Collection[Holding], share: Mapping[str, int]
+) -> Member | None:
+    """The latest request of the tenant that holds most blocks for its weight and more than its
+    share of them by SLACK, however little time it was given; never its last one."""
+    mine = next((h for h in holdings if h.rank.tenant == head.rank.tenant), None)
+    if mine is None or mine.running + head.blocks > SLACK * share[head.rank.tenant]:
+        return None
+    others = [h for h in holdings if h.rank.tenant != head.rank.tenant]
+    over = [h for h in others if h.running > SLACK * share[h.rank.tenant]]
+    most = max(over, key=lambda h: (h.running / (h.weight or LEAST), h.rank), default=None)
+    if most is None:
+        return None
+    theirs = [m for m in staying if m.tenant == most.rank.tenant]
+    movable = [member for member in reversed(theirs) if member.movable and member.blocks]
+    return movable[0] if movable and len(theirs) > 1 else None
 
 
 def _growth(plan: Turn, visible: Sequence[Any], block: int) -> dict[str, int]:
@@ -206,13 +230,13 @@ def _wanted(request: Any, threshold: int) -> int:
     return min(rest, threshold) if threshold else rest
 
 
-def arrange(scene: Scene, model: StepModel, ceiling: Ceiling) -> Turn:
+def arrange(scene: Scene, packer: Packer, ceiling: Ceiling) -> Turn:
     """Decodes first, then prompts of the least served. The waiting head of a less served tenant
     keeps the others' prompts out of the step, but for what fits into the chunk beside it.
     """
     load = Load(decodes=scene.tokens, context=scene.census.total)
     context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
-    chunk = budget.chunk(model, load, context, replace(ceiling, protecting=_protects(scene)))
+    chunk = packer.chunk(load, context, replace(ceiling, protecting=_protects(scene)))
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
     if scene.ready and len(kept) == len(scene.prompts):

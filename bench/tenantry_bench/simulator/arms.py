@@ -1,4 +1,4 @@
-"""The arms of a comparison: each is a scheduler, built by a name."""
+"""What stands behind the name of an arm: the scheduler, and how it is configured."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from tenantry_api import names
 from tenantry_api.choices import Fairness, Ordering, UnknownTenant
-from tenantry_bench.errors import BadInputError
 from tenantry_bench.simulator import oracle
-from tenantry_core.ordering import ORDERINGS
+from tenantry_bench.simulator.contest import APART, PRIORITY, STOCK, TENANTRY, VTC
 from tenantry_engine import offline
 from tenantry_engine.conductor import Setup
 from tenantry_engine.config import EngineConfig
@@ -20,39 +19,14 @@ from tenantry_engine.metrics import EngineMetrics
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tenantry_bench.simulator.drive import Clock, Log
+    from tenantry_bench.simulator.drive import Clock
     from tenantry_bench.simulator.options import Options
     from tenantry_bench.simulator.profiles import Costs
+    from tenantry_bench.simulator.record import Log
     from tenantry_bench.simulator.scenario import Scenario
 
-STOCK: Final = "stock"
-PRIORITY: Final = "stock-priority"
-TENANTRY: Final = "tenantry"
-ALONE: Final = "alone"
-DEDICATED: Final = "dedicated"
-VTC: Final = "VTC"
 NO_BUDGET: Final = 3600.0
 """A step budget in seconds that bounds nothing: what other schedulers have."""
-APART: Final = (ALONE, DEDICATED)
-"""Arms in which every tenant has an engine of its own."""
-
-
-def known() -> tuple[str, ...]:
-    """The names of all arms; `tenantry:ORDERING` is the policy with another ordering."""
-    return (STOCK, PRIORITY, TENANTRY, ALONE, DEDICATED, VTC, *(each.value for each in Ordering))
-
-
-def check(name: str) -> str:
-    """Return the arm's name. Raises BadInputError where there is none."""
-    base, _, ordering = name.partition(":")
-    wanted = ordering if base == TENANTRY and ordering else base
-    if wanted not in known() or (ordering and (base != TENANTRY or ordering not in list(Ordering))):
-        raise BadInputError(
-            f"--arms: there is no arm {name}; there are {', '.join(known())} and tenantry:ORDERING"
-        )
-    if wanted in list(Ordering) and wanted not in ORDERINGS:
-        raise BadInputError(f"--arms {name}: this version does not order by {wanted}")
-    return name
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from itertools import count
+from dataclasses import replace
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from tenantry_bench.simulator.scenario import LIMIT, Length, Recorded, Scenario, Shape, Tenant
@@ -61,15 +62,16 @@ class Feed:
     def ended(self, tenant: str, now: float) -> None:
         """A request of the tenant has ended; in a closed loop the next one comes at once."""
         loop = self._loops.get(tenant)
-        if loop is not None and now < self._until:
-            self._push(_at(next(loop), now))
+        body = next(loop, None) if loop is not None and now < self._until else None
+        if body is not None:
+            self._push(_at(body, now))
 
     def _begin(self, tenant: Tenant, scenario: str, seed: int) -> None:
         bodies = _bodies(tenant, stream(seed, scenario, "lengths", tenant.name))
         if tenant.in_flight:
             self._loops[tenant.name] = bodies
-        for _ in range(tenant.in_flight + tenant.burst):
-            self._push(_at(next(bodies), tenant.start))
+        for body in islice(bodies, tenant.in_flight + tenant.burst):
+            self._push(_at(body, tenant.start))
         if tenant.rate:
             times = stream(seed, scenario, "arrivals", tenant.name)
             for at in _times(tenant, times, self._until):
@@ -94,7 +96,7 @@ def _times(tenant: Tenant, numbers: random.Random, until: float) -> Iterator[flo
 
 def _bodies(tenant: Tenant, numbers: random.Random) -> Iterator[Recorded]:
     parts = [shape.part for shape in tenant.shapes]
-    for number in count():
+    for number in range(tenant.count) if tenant.count else count():
         kind = _kind(tenant, parts, numbers)
         name = f"{tenant.name}-{number}"
         if tenant.connections > 1:
@@ -103,7 +105,9 @@ def _bodies(tenant: Tenant, numbers: random.Random) -> Iterator[Recorded]:
             prompt, output = numbers.choice(kind.pairs)
         else:
             prompt, output = draw(kind.prompt, numbers), draw(kind.output, numbers)
-        yield Recorded(name, tenant.name, 0.0, prompt, output, LIMIT, tenant.priority)
+        yield Recorded(
+            name, tenant.name, 0.0, prompt, output, LIMIT, tenant.priority, tenant.shared
+        )
 
 
 def _kind(tenant: Tenant, parts: list[float], numbers: random.Random) -> Shape:
@@ -113,4 +117,4 @@ def _kind(tenant: Tenant, parts: list[float], numbers: random.Random) -> Shape:
 
 
 def _at(body: Recorded, t: float) -> Recorded:
-    return Recorded(body.name, body.tenant, t, body.prompt, body.output, body.limit, body.priority)
+    return replace(body, t=t)

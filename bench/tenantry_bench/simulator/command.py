@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tenantry_api import parse
 from tenantry_bench import load as loads
 from tenantry_bench.errors import BadInputError
-from tenantry_bench.simulator import catalogue, options, profiles, public, traces
+from tenantry_bench.simulator import catalogue, contest, options, profiles, public, traces
 from tenantry_engine import config
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ PROGRAM = "tenantry simulate"
 DEFAULT_PROFILE = "a100-llama3-8b"
 DEFAULT_SEEDS = (11, 12, 13)
 LEAST_KV = 1024
+ENGINE_ARGS = "--engine-args"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -45,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--arms", metavar="A,B", help="default: those of the scenario")
     made.add_argument("--seeds", metavar="N,N", help="one run each (default: 11,12,13)")
     made.add_argument("--profile", default=DEFAULT_PROFILE, metavar="NAME|FILE", help="the GPU")
-    made.add_argument("--engine-args", default="", metavar='"..."', help="as for vllm serve")
+    made.add_argument(ENGINE_ARGS, default="", metavar='"..."', help="as for vllm serve")
     made.add_argument("--kv-tokens", metavar="N", help="size of the KV cache in tokens")
     made.add_argument("--duration", metavar="S", help="seconds in which requests arrive")
     made.add_argument("--lengths", default="learned", metavar="learned|oracle|noisy:S")
@@ -53,6 +54,18 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     made.add_argument("--report", type=Path, metavar="FILE.html", help="write a report as well")
     return made
+
+
+def parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments. Raises BadInputError.
+
+    argparse takes a value that begins with a dash for a flag; that of `--engine-args` always does.
+    """
+    words = list(argv)
+    while ENGINE_ARGS in words[:-1]:
+        at = words.index(ENGINE_ARGS)
+        words[at : at + 2] = [f"{ENGINE_ARGS}={words[at + 1]}"]
+    return parser().parse_args(words)
 
 
 @dataclass(frozen=True)
@@ -68,8 +81,8 @@ class Job:
     command: str
 
     def arms_of(self, scenario: Scenario) -> list[str]:
-        """The arms to run, in the order in which they are shown."""
-        return list(self.arms or scenario.arms)
+        """The arms to run, in the order in which they are shown. Raises BadInputError."""
+        return list(self.arms) or [contest.check(name) for name in scenario.arms]
 
 
 def checked(given: argparse.Namespace, argv: Sequence[str]) -> Job:
@@ -123,10 +136,8 @@ def policy(path: Path) -> config.EngineConfig:
 def _arms(text: str | None) -> list[str]:
     if text is None:
         return []
-    from tenantry_bench.simulator import arms  # noqa: PLC0415 - imports vLLM
-
     names = [part.strip() for part in text.split(",")]
-    return list(dict.fromkeys(arms.check(name) for name in names))
+    return list(dict.fromkeys(contest.check(name) for name in names))
 
 
 def _seeds(text: str | None) -> list[int]:

@@ -14,7 +14,8 @@ from tenantry_bench import results
 from tenantry_bench.errors import BadInputError
 from tenantry_bench.results import About
 from tenantry_bench.simulator import show
-from tenantry_bench.simulator.command import PROGRAM, checked, listing, parser
+from tenantry_bench.simulator.command import PROGRAM, checked, listing, parsed
+from tenantry_bench.simulator.contest import DEDICATED
 from tenantry_core.quantiles import EMPTY
 from tenantry_engine.metrics import own_version
 
@@ -43,7 +44,7 @@ class Results:
 def run(argv: Sequence[str]) -> int:
     """Run `tenantry simulate` with its arguments and return the exit code."""
     try:
-        given = parser().parse_args(argv)
+        given = parsed(argv)
         if given.list:
             print(listing())  # noqa: T201 - the result
             return 0
@@ -126,12 +127,12 @@ def _seed(job: Job, scenario: Scenario, seed: int) -> dict[str, Outcome]:
     from tenantry_bench.simulator import measure, runner  # noqa: PLC0415 - import vLLM
 
     found: dict[str, Outcome] = {}
-    for arm in sorted(job.arms_of(scenario), key=lambda name: name != "dedicated"):
+    for arm in sorted(job.arms_of(scenario), key=lambda name: name != DEDICATED):
         title = f"{scenario.name} {arm} seed {seed}"
-        began = time.monotonic()
+        began = time.process_time()
         ran = runner.run(scenario, arm, seed, job.options, Progress(title, scenario.duration))
-        say(f"{title}: {ran.end:,.0f} s in {time.monotonic() - began:.1f} s")
-        found[arm] = measure.outcome(ran, found.get("dedicated"))
+        say(f"{title}: {ran.end:,.0f} s in {time.process_time() - began:.1f} s of CPU time")
+        found[arm] = measure.outcome(ran, found.get(DEDICATED))
     return found
 
 

@@ -19,7 +19,7 @@ from tenantry_core.quantiles import Summary, summarize
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tenantry_bench.simulator.drive import Log, Record
+    from tenantry_bench.simulator.record import Log, Record
     from tenantry_bench.simulator.runner import Run
     from tenantry_bench.simulator.scenario import Scenario
 
@@ -105,30 +105,46 @@ class Outcome:
 
 def outcome(run: Run, dedicated: Outcome | None = None) -> Outcome:
     """Return what a run was; lateness where the same seed's `dedicated` arm is given."""
-    loops = {tenant.name: tenant.loop for tenant in run.scenario.tenants}
+    return judged(run.scenario, run.arm, run.seed, run.logs, dedicated)
+
+
+def judged(
+    scenario: Scenario,
+    arm: str,
+    seed: int,
+    logs: Sequence[Log],
+    dedicated: Outcome | None = None,
+) -> Outcome:
+    """Return what the logs of an arm's engines say."""
+    loops = {tenant.name: tenant.loop for tenant in scenario.tenants}
+    end = max(log.end for log in logs)
+    window = _window(scenario, end)
     found: dict[str, Sample] = {}
     tokens: dict[str, tuple[str, float, Sequence[float]]] = {}
-    for log in run.logs:
-        for index, name in enumerate(log.tenants):
-            if any(record.tenant == index for record in log.records.values()):
-                found[name] = Sample(loop=loops.get(name, "open"))
-                _tokens(found[name], log, index, run)
+    for log in logs:
+        present = {record.tenant for record in log.records.values()}
+        for index in sorted(present):
+            name = log.tenants[index]
+            found[name] = Sample(loop=loops.get(name, "open"))
+            _tokens(found[name], log, index, window)
+            found[name].blocks = Counter(
+                {(seed, at): held[index] for at, held in log.blocks if _within(at, window)}
+            )
         for name, record in log.records.items():
-            if not _measured(record, run):
-                continue
-            owner = log.tenants[record.tenant]
-            tokens[name] = (owner, record.body.t, record.times)
-            _times(found[owner], record, log.end)
-            if dedicated is not None and not record.refused:
-                _lateness(found[owner], record, dedicated.tokens.get(name))
+            if _within(record.body.t, scenario.window):
+                sample = found[log.tenants[record.tenant]]
+                tokens[name] = (log.tenants[record.tenant], record.body.t, record.times)
+                _times(sample, record, log.end)
+                if dedicated is not None and not record.refused:
+                    _lateness(sample, record, dedicated.tokens.get(name))
     return Outcome(
-        scenario=run.scenario,
-        arm=run.arm,
-        seed=run.seed,
-        end=run.end,
-        idle_turns=sum(log.idle_turns for log in run.logs),
-        samples={name: found[name] for name in run.scenario.names if name in found},
-        series=[series(log) for log in run.logs],
+        scenario=scenario,
+        arm=arm,
+        seed=seed,
+        end=end,
+        idle_turns=sum(log.idle_turns for log in logs),
+        samples={name: found[name] for name in scenario.names if name in found},
+        series=[series(log) for log in logs],
         tokens=tokens,
     )
 
@@ -138,26 +154,22 @@ def _window(scenario: Scenario, end: float) -> tuple[float, float]:
     return (low, end) if scenario.drain else (low, high)
 
 
-def _measured(record: Record, run: Run) -> bool:
-    low, high = run.scenario.window
-    return low <= record.body.t < high
+def _within(at: float, window: tuple[float, float]) -> bool:
+    return window[0] <= at < window[1]
 
 
-def _tokens(sample: Sample, log: Log, index: int, run: Run) -> None:
-    low, high = _window(run.scenario, run.end)
+def _tokens(sample: Sample, log: Log, index: int, window: tuple[float, float]) -> None:
+    low, high = window
     sample.seconds = high - low
     counts = sample.counts
     for line in log.lines:
-        if low <= line.end < high or (line.end == high == run.end):
+        if low <= line.end <= high:
             counts["prompt"] += line.prompt[index]
             counts["output"] += line.output[index]
             sample.gpu_seconds += line.gpu[index]
-    for at, tenant in log.preemptions:
-        counts["preemptions"] += tenant == index and low <= at <= high
+    counts["preemptions"] += sum(t == index and low <= at <= high for at, t in log.preemptions)
     for name, events in (("recomputed", log.recomputed), ("cached", log.cached)):
         counts[name] += sum(n for at, tenant, n in events if tenant == index and low <= at <= high)
-    held = {(run.seed, at): blocks[index] for at, blocks in log.blocks if low <= at <= high}
-    sample.blocks = Counter(held)
 
 
 def _times(sample: Sample, record: Record, end: float) -> None:

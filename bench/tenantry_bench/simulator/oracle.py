@@ -16,8 +16,8 @@ from tenantry_engine.conductor import Setup
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tenantry_bench.simulator.drive import Record
     from tenantry_bench.simulator.profiles import Costs
+    from tenantry_bench.simulator.record import Record
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tenantry_bench.simulator.arms import ALONE, APART, Cell
+from tenantry_bench.simulator.arms import Cell
 from tenantry_bench.simulator.arrivals import Feed
-from tenantry_bench.simulator.drive import Clock, Drive, Log, World
+from tenantry_bench.simulator.contest import ALONE, APART
+from tenantry_bench.simulator.drive import Clock, Drive, World
 from tenantry_bench.simulator.profiles import Costs
+from tenantry_bench.simulator.record import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -60,7 +60,8 @@ class Tenant:
 
     `cv` is that of the times between arrivals: 1 is a Poisson process, more is burstier (gamma).
     `connections` divides what is in flight among callers. `priority` is for `stock-priority`:
-    large is important.
+    large is important. `count` bounds the requests of a closed loop (0: no bound). All prompts
+    begin with what `shared` names, 512 tokens each.
     """
 
     name: str
@@ -73,6 +74,8 @@ class Tenant:
     priority: int = 0
     cv: float = 1.0
     connections: int = 1
+    count: int = 0
+    shared: tuple[int, ...] = ()
 
     @property
     def loop(self) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tenantry_bench.simulator.drive import Log
+    from tenantry_bench.simulator.record import Log
 
 SPAN: Final = 60.0
 """Seconds over which a share is looked at."""
@@ -115,13 +115,13 @@ def jain(given: Series, weights: Mapping[str, float]) -> float:
 
 
 def per_second(given: Series, width: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the middles of stretches of `width` seconds, and each tenant's service a second."""
-    if not len(given.times):
-        return np.zeros(0), np.zeros((0, len(given.tenants)))
-    count = int(given.times[-1] // width) + 1
+    """Return the middles of whole stretches of `width` seconds, and the service a second in each,
+    a column for each tenant.
+    """
+    count = int(given.times[-1] // width) if len(given.times) else 0
     at = (given.times // width).astype(int)
     found = np.zeros((count, len(given.tenants)))
-    np.add.at(found, at, given.service)
+    np.add.at(found, at[at < count], given.service[at < count])
     middles: NDArray[np.float64] = (np.arange(count, dtype=np.float64) + 0.5) * width
     return middles, found / width
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tenantry_bench.load import EVERYBODY
+from tenantry_bench.simulator.contest import APART, STOCK
 from tenantry_bench.table import MEASURES, Shown, aligned, inflation, number, percentile
 from tenantry_core.quantiles import METHOD
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from tenantry_bench.results import Row
     from tenantry_core.quantiles import Summary
 
-APART: Final = ("alone", "dedicated")
-"""The arms that P99s are divided by, the first that is there."""
 HEAD: Final = ("tenant", "arm", "loop", "ms", "n", "mean", "P50", "P90", "P99", "P99.9")
 TOTALS: Final = ("service/s", "x stock", "GPU s", "late>1s", "preempted", "redone", "refused")
 CUT: Final = "cut off"
@@ -55,7 +54,7 @@ def _line(row: Row, title: str, shown: Shown) -> list[str]:
 
 
 def _totals(row: Row, shown: Shown) -> list[str]:
-    stock = next((r for r in shown.rows if (r.arm, r.tenant) == ("stock", row.tenant)), None)
+    stock = next((r for r in shown.rows if (r.arm, r.tenant) == (STOCK, row.tenant)), None)
     late = (row.late or {}).get("1")
     return [
         f"{row.service / row.measured_seconds:,.0f}" if row.measured_seconds else "-",

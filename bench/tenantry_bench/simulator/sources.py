@@ -69,15 +69,17 @@ def vidur(data: Path) -> list[Point]:
     return fit.rising(points)
 
 
-def decodes(data: Path, gpu: str) -> list[Decode]:
+def decodes(data: Path, gpu: str, without: str = "mixed") -> list[Decode]:
     """Return the runs whose time per output token is that of a step of decodes only.
 
     With equal answers all requests of a wave are in step, so that prompts fall between them.
+    `without` names one more workload to leave out, to judge the fit by it.
     """
     found = []
     for row in _rows(data / RUNS):
         count = int(row["concurrency"])
-        if row["gpu"] == gpu and row["workload"] != "mixed" and count <= CONCURRENCY:
+        left_out = row["workload"] in ("mixed", without)
+        if row["gpu"] == gpu and not left_out and count <= CONCURRENCY:
             context = float(row["tokens_in_mean"]) + float(row["tokens_out_mean"]) / 2
             found.append(Decode(count, count * context, float(row["tpot_p50_ms"])))
     return found
@@ -95,10 +97,10 @@ def _times(
     )
 
 
-def a100(data: Path) -> Profile:
+def a100(data: Path, without: str = "mixed") -> Profile:
     """Linear operators from Vidur's table; the rest from runs of vLLM 0.19.1."""
     grown = vidur(data)
-    prices = fit.decode(decodes(data, "a100"), fit.between(grown))
+    prices = fit.decode(decodes(data, "a100", without), fit.between(grown))
     table = fit.dense(grown, prices.base_ms)
     attention = fit.first_tokens(PROMPTS["a100"], fit.between(table), 2048)
     return Profile(
@@ -116,16 +118,16 @@ def a100(data: Path) -> Profile:
     )
 
 
-def h100(data: Path) -> Profile:
+def h100(data: Path, without: str = "mixed") -> Profile:
     """Decodes from runs of vLLM 0.19.1; the growth of the dense part is the A100's, scaled."""
     grown, chunk = vidur(data), 8192
     peak = SHEETS["a100"][1] / SHEETS["h100"][1]
     attention = a100(data).times.prompt_ps * 1e-9 * peak
     growth, scale = fit.between(grown), peak
-    prices = fit.decode(decodes(data, "h100"), _scaled(growth, scale))
+    prices = fit.decode(decodes(data, "h100", without), _scaled(growth, scale))
     for _ in range(4):  # the one-token step and the growth depend on each other a little
         scale = fit.growth_scale(PROMPTS["h100"], growth, Known(prices.base_ms, attention, chunk))
-        prices = fit.decode(decodes(data, "h100"), _scaled(growth, scale))
+        prices = fit.decode(decodes(data, "h100", without), _scaled(growth, scale))
     return Profile(
         name="h100-llama3-8b",
         gpu="NVIDIA H100 80GB SXM",
@@ -280,7 +282,7 @@ PROFILES: Final = (a100, h100, a10g, rtx4090, rtxpro6000, l4)
 def text(profile: Profile) -> str:
     """Return the profile as YAML that a person can read: the table in lines of some points."""
     times = profile.times
-    points = [f"[{n}, {ms:g}]" for n, ms in times.dense_ms]
+    points = [f"[{n}, {ms}]" for n, ms in times.dense_ms]
     lines = [", ".join(points[i : i + 6]) for i in range(0, len(points), 6)]
     head = [
         f"{name}: {getattr(profile, name)}"
@@ -294,10 +296,10 @@ def text(profile: Profile) -> str:
             "source: >-",
             *(f"  {sentence}" for sentence in profile.source.replace(". ", ".\n").splitlines()),
             "times:",
-            f"  sequence_us: {times.sequence_us:g}",
-            f"  context_ns: {times.context_ns:g}",
-            f"  prompt_ps: {times.prompt_ps:g}",
-            f"  mixed: {{factor: {times.mixed.factor:g}, above: {times.mixed.above}}}",
+            f"  sequence_us: {times.sequence_us}",
+            f"  context_ns: {times.context_ns}",
+            f"  prompt_ps: {times.prompt_ps}",
+            f"  mixed: {{factor: {times.mixed.factor}, above: {times.mixed.above}}}",
             "  dense_ms: [",
             *(f"    {line}," for line in lines),
             "  ]",

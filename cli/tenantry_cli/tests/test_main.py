@@ -18,7 +18,7 @@ def test_every_command_of_the_table_is_there(name: str) -> None:
     assert find_spec(COMMANDS[name].module) is not None
 
 
-@pytest.mark.parametrize("argv", [[], ["no-such-command"], ["simulate"]])
+@pytest.mark.parametrize("argv", [[], ["no-such-command"], ["forecast"]])
 def test_no_command_or_an_unknown_one_ends_with_2_and_the_list(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

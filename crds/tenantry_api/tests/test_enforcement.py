@@ -15,12 +15,10 @@ from tenantry_api.tests.policies import a_policy
 ASKING: Mapping[str, Any] = {
     "engine.autoscaling.min": 1,
     "engine.autoscaling.max": 4,
-    "scheduling.ordering": "SJF",
     "scheduling.tokenDelay": "2s",
     "kvCache.eviction": "LFU",
     "kvCache.lowWatermarkPercent": 2,
     "kvCache.highWatermarkPercent": 20,
-    "tenants[].tier": "Critical",
     "tenants[].kvCache.reservePercent": 20,
     "tenants[].kvCache.limitPercent": 60,
     "tenants[].kvCache.group": "team-a",
@@ -90,7 +88,6 @@ def test_every_path_of_the_tables_is_in_the_schema() -> None:
 def test_defaults_that_are_not_honoured_are_mentioned_too() -> None:
     policy = parse.policy(a_policy({"tenants": [{"name": "gold"}]}))
     assert unenforced(policy) == (
-        "spec.scheduling.ordering",
         "spec.scheduling.tokenDelay",
         "spec.kvCache.eviction",
         "spec.kvCache.lowWatermarkPercent",
@@ -100,9 +97,9 @@ def test_defaults_that_are_not_honoured_are_mentioned_too() -> None:
 
 def test_what_is_honoured_is_not_mentioned() -> None:
     spec = {
-        "scheduling": {"ordering": "FIFO"},
+        "scheduling": {"ordering": "SJF"},
         "kvCache": {"isolation": "Group"},
-        "tenants": [{"name": "gold", "tier": "Standard", "kvCache": {"group": "team-a"}}],
+        "tenants": [{"name": "gold", "tier": "Critical", "kvCache": {"group": "team-a"}}],
     }
     paths = unenforced(parse.policy(a_policy(spec)))
     assert "spec.scheduling.ordering" not in paths

@@ -310,7 +310,7 @@ def backlog(tenants: Iterable[str], depth: int, prompt: int, output: int) -> Any
         for tenant in tenants:
             for _ in range(depth - have[tenant]):
                 serial[tenant] += 1
-                name = f"{tenant}-{serial[tenant]}"
+                name = f"{tenant}-{serial[tenant]}-{len(engine.log)}"
                 engine.add(request(name, prompt, output, tenant=tenant))
 
     return refill

@@ -84,7 +84,7 @@ def test_fields_for_a_cluster_are_named_outside_of_one(in_cluster: bool) -> None
 
 def test_what_this_version_does_not_enforce_is_named() -> None:
     notices = load({"TENANTRY_POLICY": "p"}, reading(a_text())).notices
-    assert any("does not enforce: spec.scheduling.ordering" in notice for notice in notices)
+    assert any("does not enforce: spec.scheduling.tokenDelay" in notice for notice in notices)
 
 
 def test_three_mistakes_are_one_message_with_three_paths() -> None:

@@ -252,7 +252,7 @@ def test_nobody_is_pushed_below_its_share_for_a_newcomer(harness: Any) -> None:
 
 def test_a_wait_beyond_the_bound_is_an_inversion(harness: Any) -> None:
     engine = a_full_house(harness)
-    engine.conductor._allowance.spend(3.0, engine.now)
+    engine.conductor.reclaim.allowance.spend(3.0, engine.now)
     engine.add(harness.request("new-0", 32, 8, tenant="new"))
     engine.run(2.0)
     assert "new-0" not in engine.first

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tenantry_core import budget
-from tenantry_core.budget import Ceiling
+from tenantry_core.budget import Ceiling, Packer
 from tenantry_core.ledger import Rank
 from tenantry_core.seats import Holding
-from tenantry_core.stepmodel import Load, StepModel
+from tenantry_core.stepmodel import Learned, Load
 from tenantry_engine import turn
 from tenantry_engine.census import Census
 from tenantry_engine.turn import Head, Member, Room, Scene, Turn
@@ -63,7 +63,7 @@ def a_scene(members: list[Member], head: Head | None = None, light: tuple[str, .
 
 
 def arranged(members: list[Member], head: Head | None = None, seconds: float = 0.02) -> Turn:
-    return turn.arrange(a_scene(members, head), StepModel(), Ceiling(seconds, 2048))
+    return turn.arrange(a_scene(members, head), Packer(Learned()), Ceiling(seconds, 2048))
 
 
 def order(members: list[Member], plan: Turn) -> list[str]:
@@ -119,10 +119,10 @@ def test_steps_are_short_while_they_hold_decodes_to_protect(
     quiet_tag: float, light: tuple[str, ...], protects: bool
 ) -> None:
     members = [a_member("q1", tag=quiet_tag), a_member("n1", tag=9, prompt=4000)]
-    plan = turn.arrange(a_scene(members, None, light), StepModel(), Ceiling(None, 2048))
+    plan = turn.arrange(a_scene(members, None, light), Packer(Learned()), Ceiling(None, 2048))
     sizes = {
         protecting: budget.chunk(
-            StepModel(),
+            Learned(),
             Load(decodes=1, context=members[0].request.num_computed_tokens),
             members[1].request.num_computed_tokens,
             Ceiling(None, 2048, protecting),
@@ -136,8 +136,8 @@ def test_steps_are_short_while_they_hold_decodes_to_protect(
 def test_a_light_tenant_s_own_prompt_does_not_open_the_step_to_the_others() -> None:
     members = [a_member("q1", tag=1), a_member("n1", tag=9, prompt=4000)]
     ceiling, head = Ceiling(None, 2048), a_head("q2", tag=1)
-    relaxed = turn.arrange(a_scene(members[1:], head), StepModel(), ceiling)
-    kept = turn.arrange(a_scene(members, head, ("q",)), StepModel(), ceiling)
+    relaxed = turn.arrange(a_scene(members[1:], head), Packer(Learned()), ceiling)
+    kept = turn.arrange(a_scene(members, head, ("q",)), Packer(Learned()), ceiling)
     assert kept.tokens < relaxed.tokens
 
 
@@ -182,11 +182,18 @@ def test_a_seat_is_recalled_where_it_costs_least() -> None:
     assert [member.request.request_id for member in back] == ["n40"]
 
 
-def test_blocks_are_recalled_until_the_head_fits() -> None:
+def test_blocks_come_from_the_latest_of_who_holds_more_than_its_share_of_them() -> None:
     members = [a_member(f"n{done}", tag=9, done=done) for done in (320, 480, 640)]
     head = a_head("q1", tag=1, blocks=40)
     back = turn.recall(head, members, a_room(free_seats=1, free_blocks=10), holdings(q=0, n=3))
-    assert [member.request.request_id for member in back] == ["n320", "n480"]
+    assert [member.request.request_id for member in back] == ["n640"]
+
+
+def test_nobody_gives_back_blocks_of_its_own_share() -> None:
+    members = [a_member("n320", tag=9, done=320), a_member("n480", tag=9, done=480)]
+    head = a_head("q1", tag=1, blocks=60)
+    room = a_room(free_seats=1, free_blocks=55)
+    assert turn.recall(head, members, room, holdings(q=0, n=2)) == []
 
 
 def test_nothing_is_recalled_if_it_would_not_be_enough() -> None:

@@ -167,7 +167,7 @@ def test_fully_enforced_lists_the_paths() -> None:
     found = judge.fully_enforced(facts(tenants=[{"name": "gold", "limits": {"inFlight": 4}}]))
     assert found[:2] == (F, Reason.NOT_IMPLEMENTED)
     assert "spec.tenants[gold].limits.inFlight" in found.message
-    assert "spec.scheduling.ordering" in found.message
+    assert "spec.scheduling.tokenDelay" in found.message
 
 
 def test_objectives_are_not_measured_and_say_so() -> None:

@@ -1,0 +1,160 @@
+"""Which waiting request may be offered to vLLM: one that fits, now and in the steps that follow.
+
+A request that does not fit is passed over, so that it stops nobody who does. So that it is not
+passed over for ever, blocks are set aside for the one that was passed over for longest: after
+ASIDE steps by those who have their share of the cache already, after INSIST steps by everybody.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from tenantry_core.growth import Ask, Forecast, fits
+from tenantry_engine.view import View
+
+PATIENCE: Final = 16
+"""Steps for which a request that vLLM turned away is passed over, and for which it is taken as
+known how many blocks a request lacks."""
+HORIZON: Final = 16
+"""Steps whose growth must have room when a request is admitted."""
+FRESH: Final = 8
+"""Steps for which a forecast is used."""
+ASIDE: Final = 250
+INSIST: Final = 1000
+LOOK_AHEAD: Final = 8
+"""Requests of one lane that are looked at for one that fits."""
+
+
+class Fitting:
+    """Knows what was passed over and refused. `remaining` predicts how many output tokens a request
+    still makes."""
+
+    def __init__(self, view: View, remaining: Callable[[Any], float]) -> None:
+        self._view = view
+        self._remaining = remaining
+        self._step = 0
+        self._exempt: Callable[[str, int], bool] = lambda _tenant, _need: False
+        self._refused: dict[str, tuple[int, int]] = {}
+        self._passed: dict[str, int] = {}
+        self._needs: dict[str, tuple[int, int]] = {}
+        self._aside: tuple[str, int, int] | None = None
+        self._forecast: Forecast | None = None
+        self._made = 0
+
+    def begin(self, exempt: Callable[[str, int], bool]) -> None:
+        """A step begins. `exempt` says whether a tenant has its share of the cache even with so
+        many blocks more: what it asks for only has to fit."""
+        self._step += 1
+        self._exempt = exempt
+        past = self._step - PATIENCE
+        if self._refused:
+            self._refused = {n: entry for n, entry in self._refused.items() if entry[0] > past}
+        if self._needs:
+            self._needs = {n: entry for n, entry in self._needs.items() if entry[0] > past}
+
+    def refused(self, request: Any) -> None:
+        """It was offered in this step, and vLLM did not admit it."""
+        free = self._view.scheduler.free_blocks()
+        self._refused[request.request_id] = (self._step, free)
+        self._pass_over(request)
+
+    def admitted(self, request: Any) -> None:
+        """It has begun: from now on it grows."""
+        name = request.request_id
+        self._passed.pop(name, None)
+        if self._aside is not None and self._aside[0] == name:
+            self._aside = None
+        if self._forecast is not None:
+            self._add(self._forecast, request)
+
+    def forget(self, live: Iterable[str]) -> None:
+        """Drop what is known of requests that are gone."""
+        if self._passed:
+            here = set(live)
+            self._passed = {name: step for name, step in self._passed.items() if name in here}
+        if self._aside is not None and self._aside[0] not in self._passed:
+            self._aside = None
+
+    def first(self, requests: Iterable[Any]) -> Any | None:
+        """Of the first requests of a lane the first that may be offered. One that is not ready is
+        offered too: vLLM looks whether it has become so."""
+        scheduler, head = self._view.scheduler, True
+        for request in requests:
+            if not scheduler.ready(request) or self.fits(request):
+                return request
+            if head:
+                self._pass_over(request)
+            head = False
+        return None
+
+    def fits(self, request: Any) -> bool:
+        """Whether it may be admitted now."""
+        free = int(self._view.scheduler.free_blocks())
+        refusal = self._refused.get(request.request_id)
+        if refusal is not None and free <= refusal[1]:
+            return False
+        need = self._need(request, free)
+        if need > free:
+            return False
+        tenant = self._view.reader.tenant(request)
+        exempt = self._exempt(tenant, need)
+        spare = free - need - self._kept_aside(request.request_id, exempt=exempt)
+        return spare >= 0 and (exempt or self._leaves_room(spare))
+
+    def _need(self, request: Any, free: int) -> int:
+        """Free blocks that it takes. Where they are too few it is looked up how many of its tokens
+        are cached, and that is not repeated in each step."""
+        name = request.request_id
+        known = self._needs.get(name)
+        if known is not None:
+            return known[1]
+        need = int(self._view.scheduler.blocks_for(request))
+        if need > free:
+            self._needs[name] = (self._step, need)
+        return need
+
+    def _pass_over(self, request: Any) -> None:
+        name = request.request_id
+        since = self._passed.setdefault(name, self._step)
+        if self._step - since < ASIDE:
+            return
+        oldest = min(self._passed, key=lambda each: (self._passed[each], each))
+        if oldest == name:
+            need = int(self._view.scheduler.blocks_for(request))
+            self._aside = (name, need, since)
+
+    def _kept_aside(self, name: str, *, exempt: bool) -> int:
+        if self._aside is None or self._aside[0] == name:
+            return 0
+        _, need, since = self._aside
+        return 0 if exempt and self._step - since < INSIST else need
+
+    def _leaves_room(self, spare: int) -> bool:
+        """Whether what runs can grow for a while in what would be left."""
+        view = self._view
+        running, prompts = view.scheduler.running, view.reader.census.prompts
+        block = view.scheduler.block_size
+        pending = sum(each.num_tokens - each.num_computed_tokens for each in prompts)
+        most = len(running) * (HORIZON // block + 2) + -(-pending // block)
+        if spare >= most:
+            return True
+        return fits(spare, Ask(0), self._forecasted(), HORIZON, min(self._step - self._made, FRESH))
+
+    def _forecasted(self) -> Forecast:
+        if self._forecast is None or self._step - self._made >= FRESH:
+            view = self._view
+            forecast = Forecast(view.scheduler.block_size, HORIZON + FRESH)
+            self._made = self._step
+            for request in view.scheduler.running:
+                self._add(forecast, request)
+            self._forecast = forecast
+        return self._forecast
+
+    def _add(self, forecast: Forecast, request: Any) -> None:
+        block, done = self._view.scheduler.block_size, request.num_computed_tokens
+        forecast.add(
+            self._remaining(request),
+            into=done % block,
+            held=-(-done // block),
+            pending=max(request.num_tokens - done, 0) if request.is_prefill_chunk else 0,
+            after=min(self._step - self._made, FRESH),
+        )

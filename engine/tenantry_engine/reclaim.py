@@ -1,0 +1,123 @@
+"""Taking back what was lent: who waits below its share, and which running requests make room.
+
+A request is sent back only for a tenant below its share whose head lacks a seat or KV blocks, only
+if that is enough, and only as long as doing the lost work again stays within an allowance.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tenantry_core.budget import Allowance
+from tenantry_core.stepmodel import Load, StepTimes, prompt_work
+from tenantry_engine import turn
+from tenantry_engine.gate import SEAT_BOUND, Gate, Place, Shares, Waits
+from tenantry_engine.turn import Head, Member
+from tenantry_engine.view import NOBODY, View
+
+RECALL_SHARE: Final = 0.05
+RECALL_WINDOW: Final = 60.0
+"""Doing again what recalled requests had done may take this part of any window."""
+LAST: Final[Place] = (99, 0.0, "")
+"""A place behind all."""
+
+
+class Reclaim:
+    """Watches who waits, and says who goes back. `report` is told of each tenant that waited beyond
+    the bound."""
+
+    def __init__(self, view: View, model: StepTimes, report: Callable[[str], None]) -> None:
+        self.allowance = Allowance(RECALL_SHARE, RECALL_WINDOW)
+        self._view = view
+        self._model = model
+        self._report = report
+        self._waits = Waits()
+        self._nobody: tuple[object, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self._waits)
+
+    def reset(self) -> None:
+        """In a pause, or alone, nobody waits for anybody."""
+        if self._waits:
+            self._waits = Waits()
+
+    def watch(self, now: float, gate: Gate, shares: Shares) -> None:
+        """Who waits below its share, and for how long; told to the gate."""
+        gate.below = self._below(gate)
+        if not self._waits and not gate.below:
+            return
+        lacking = len(gate.below) > gate.free or self._crowded(gate)
+        if not self._waits and not lacking:
+            return  # there is a seat for each, and room for its head
+        line = self._view.book.ledger.line
+        most = max(line(gate.running), default=NOBODY)
+        if self._hoarded(shares):
+            most = LAST
+        self._waits.see(now, line(gate.below), self._fresh(now, gate), most)
+        gate.late = self._waits.late(now)
+        for tenant in self._waits.inverted(now):
+            self._report(tenant)
+
+    def victims(self, now: float) -> tuple[str, Sequence[Member]] | None:
+        """Who gives back what for whom: for the tenant that waits longest with good reason."""
+        lanes = self._view.queue.lanes
+        ripe = next((tenant for tenant in self._waits.ripe(now) if tenant in lanes), None)
+        if ripe is None:
+            return None
+        head, room = self._view.head(lanes[ripe].head), self._view.room()
+        if room.free_seats > 0 and room.free_blocks >= head.blocks:
+            return None
+        found = self._chosen(head)
+        cost = sum(self._cost(victim) for victim in found)
+        if not found or not self.allowance.allows(cost, now):
+            return None
+        self.allowance.spend(cost, now)
+        return ripe, found
+
+    def served(self, tenants: Sequence[str]) -> None:
+        """These have just got a seat."""
+        self._waits.served(tenants)
+
+    def waited(self, now: float) -> float:
+        """For how long the one that waits longest has waited, in seconds."""
+        return self._waits.longest(now)
+
+    def _chosen(self, head: Head) -> Sequence[Member]:
+        view = self._view
+        return turn.recall(head, view.members(), view.room(), view.holdings())
+
+    def _cost(self, victim: Member) -> float:
+        done = victim.request.num_computed_tokens
+        return self._model.predict(Load(prefill=done, work=prompt_work(0, done)))
+
+    def _below(self, gate: Gate) -> frozenset[str]:
+        """Tenants that wait and hold less than their share of the seats."""
+        view = self._view
+        at = (view.reader.census.moves, view.queue.version, gate.share)
+        if self._nobody == at:
+            return frozenset()
+        running, share = gate.running, gate.share
+        below = [t for t in view.queue.lanes if running.get(t, 0) < share[t]]
+        if not below:
+            self._nobody = at
+        return frozenset(tenant for tenant in below if view.ready(tenant))
+
+    def _crowded(self, gate: Gate) -> bool:
+        """Whether the head of one of them does not fit."""
+        scheduler, lanes = self._view.scheduler, self._view.queue.lanes
+        free, block = scheduler.free_blocks(), scheduler.block_size
+        return any(lanes[tenant].head.num_tokens > free * block for tenant in gate.below)
+
+    def _hoarded(self, shares: Shares) -> bool:
+        """Whether somebody holds more than its share of the KV cache: then it is served too much,
+        however little time it was given."""
+        scheduler, held = self._view.scheduler, self._view.reader.census.held()
+        most = turn.SLACK * scheduler.block_size * scheduler.blocks()
+        return any(count > most * shares.parts.get(tenant, 0.0) for tenant, count in held.items())
+
+    def _fresh(self, now: float, gate: Gate) -> frozenset[str]:
+        """Of those below their share, who runs nothing and has been waiting for a moment only."""
+        since = self._view.queue.lanes
+        return frozenset(
+            t for t in gate.below if t not in gate.running and since[t].born + SEAT_BOUND >= now
+        )
