@@ -251,10 +251,9 @@ class Drive:
     def _finish(self, outputs: Any) -> None:
         for client in outputs.values():
             for each in client.outputs:
-                if each.finish_reason is not None:
-                    record = self.log.records[each.request_id]
-                    if not record.times:
-                        record.refused = True
+                record = self.log.records[each.request_id]
+                if each.finish_reason is not None and record.ended is None:
+                    record.refused = not record.times
                     self._close(record)
 
     def _refuse(self, record: Record) -> None:

