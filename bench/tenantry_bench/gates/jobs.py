@@ -67,29 +67,22 @@ EFFORT: Final = {"N7": 20.0, "N4": 10.0, "tiers": 12.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """A closed loop of 200 requests, as the runs were measured that the simulator is held against.
-
-    Each of `pairs` is prompt and output in tokens; `same` says that all prompts are equal. `prices`
-    replace the profile's: milliseconds of the one-token step, microseconds a sequence, nanoseconds
-    a token of context, picoseconds a token squared of prompt attention.
+class Fidelity:
+    """Closed loops as they were measured on a GPU, each with the profile, or with a fit that left
+    its workload out. `data` is the folder of public data.
     """
 
-    profile: str
-    workload: str
-    concurrency: int
-    pairs: tuple[tuple[int, int], ...]
-    same: bool = False
-    prices: tuple[float, float, float, float] | None = None
+    gpu: str
+    data: str
+    apart: bool = False
 
     alone: ClassVar[bool] = False
-    effort: ClassVar[float] = 4.0
+    effort: ClassVar[float] = 20.0
 
     @property
     def title(self) -> str:
         """For progress."""
-        fit = " (left out of the fit)" if self.prices else ""
-        return f"{self.profile} {self.workload} with {self.concurrency} at once{fit}"
+        return f"measured runs on {self.gpu}{', workload left out of the fit' * self.apart}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +136,7 @@ class Recount:
         return f"random loads: {self.ordering}, {self.steps:,} steps a cell"
 
 
-Job = Simulation | Closed | Alike | Overhead | Recount
+Job = Simulation | Fidelity | Alike | Overhead | Recount
 
 
 def command(scenarios: str, arms: str, seeds: tuple[int, ...], *more: str) -> str:

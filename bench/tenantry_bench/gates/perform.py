@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import time
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,15 +17,14 @@ from prometheus_client import CollectorRegistry
 
 from tenantry_bench import overhead
 from tenantry_bench.gates import evidence, scenarios
-from tenantry_bench.gates.jobs import PROFILE, Alike, Closed, Job, Overhead, Recount, Simulation
-from tenantry_bench.simulator import oracle, profiles, runner, shares
+from tenantry_bench.gates.jobs import PROFILE, Alike, Fidelity, Job, Overhead, Recount, Simulation
+from tenantry_bench.simulator import fidelity, oracle, profiles, runner, shares
 from tenantry_bench.simulator.arms import Cell
 from tenantry_bench.simulator.arrivals import Feed
 from tenantry_bench.simulator.drive import Clock, Drive, Log, World
 from tenantry_bench.simulator.options import Engine, Options, told
 from tenantry_bench.simulator.profiles import Costs
 from tenantry_core.ordering import Parameters
-from tenantry_core.quantiles import summarize
 from tenantry_engine import offline
 from tenantry_engine.conductor import Setup
 from tenantry_engine.metrics import EngineMetrics
@@ -33,12 +32,10 @@ from tenantry_engine.metrics import EngineMetrics
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tenantry_bench.simulator.scenario import Recorded, Scenario
+    from tenantry_bench.simulator.scenario import Scenario
 
 DIGITS: Final = 6
 """Times are kept to the microsecond."""
-REQUESTS: Final = 200
-"""Of a closed loop that imitates a measured run."""
 RECOUNT: Final = "tenantry_engine.tests.recount"
 
 
@@ -53,8 +50,8 @@ def perform(job: Job) -> dict[str, Any]:
     try:
         if isinstance(job, Simulation):
             return _simulation(job)
-        if isinstance(job, Closed):
-            return _closed(job)
+        if isinstance(job, Fidelity):
+            return _fidelity(job)
         if isinstance(job, Alike):
             return _alike(job)
         return _overhead(job) if isinstance(job, Overhead) else _recount(job)
@@ -206,42 +203,12 @@ def _shares(scenario: Scenario, logs: Sequence[Log]) -> dict[str, float]:
     return found
 
 
-# --- closed loops as they were measured ---------------------------------------------------
-
-
-class Loop(Feed):
-    """A closed loop that ends after so many requests, whose prompts may all be equal."""
-
-    def __init__(self, scenario: Scenario, same: bool) -> None:
-        self._left = REQUESTS
-        self._same = same
-        super().__init__(scenario, 1)
-
-    def _push(self, each: Recorded) -> None:
-        if self._left:
-            self._left -= 1
-            shared = (0,) if self._same else ()
-            super()._push(replace(each, shared=shared))
-
-
-def _closed(job: Closed) -> dict[str, Any]:
-    profile = profiles.find(job.profile)
-    if job.prices is not None:
-        profile = scenarios.priced(profile, job.prices)
-    scenario = scenarios.closed(job.concurrency, job.pairs)
-    cell = Cell(scenario, "stock", Options(profile=profile))
-    log = _driven(cell, Loop(scenario, job.same), 1)
-    done = [each for each in log.records.values() if each.finished]
-    tpot = [(e.times[-1] - e.times[0]) / (len(e.times) - 1) for e in done if len(e.times) > 1]
-    e2e = [each.ended - each.body.t for each in done if each.ended is not None]
-    return {
-        "finished": len(done),
-        "tpot_ms": 1e3 * (summarize(tpot).p50 or 0.0),
-        "e2e_ms": 1e3 * (summarize(e2e).p50 or 0.0),
-    }
-
-
 # --- the rest -----------------------------------------------------------------------------
+
+
+def _fidelity(job: Fidelity) -> dict[str, Any]:
+    found = fidelity.compare(Path(job.data), job.gpu, leave_out=job.apart)
+    return {"compared": [asdict(each) for each in found]}
 
 
 def _alike(job: Alike) -> dict[str, Any]:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from tenantry_bench.errors import BadInputError
 from tenantry_bench.simulator import catalogue, public
-from tenantry_bench.simulator.scenario import Scenario, Shape, Tenant
+from tenantry_bench.simulator.scenario import Scenario, Tenant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tenantry_bench.simulator.profiles import Profile
 
 TIERS: Final = "tiers"
 
@@ -50,32 +49,3 @@ def find(name: str, data: Path | None = None) -> Scenario:
         raise BadInputError(f"there is no scenario {name}")
     found = OWN.get(name) or catalogue.SCENARIOS[name]
     return found if data is None else public.filled(found, data)
-
-
-def closed(concurrency: int, pairs: tuple[tuple[int, int], ...]) -> Scenario:
-    """Return a closed loop of one tenant with these prompts and outputs, until all have ended."""
-    return Scenario(
-        name="closed",
-        text=f"a closed loop with {concurrency} at once",
-        tenants=(Tenant("all", (Shape(pairs=pairs),), in_flight=concurrency),),
-        duration=100_000.0,
-        window=(0.0, 100_000.0),
-        drain=True,
-    )
-
-
-def priced(profile: Profile, prices: tuple[float, float, float, float]) -> Profile:
-    """Return the profile with other prices: milliseconds of the one-token step, microseconds a
-    sequence, nanoseconds a token of context, picoseconds a token squared of prompt attention.
-    """
-    base, sequence, context, attention = prices
-    first = profile.times.dense_ms[0][1]
-    times = profile.times.model_copy(
-        update={
-            "dense_ms": tuple((n, ms - first + base) for n, ms in profile.times.dense_ms),
-            "sequence_us": sequence,
-            "context_ns": context,
-            "prompt_ps": attention,
-        }
-    )
-    return profile.model_copy(update={"times": times})

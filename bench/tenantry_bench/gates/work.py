@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 WORKERS: Final = 2
 RENEWED: Final = 40
 """Jobs after which a worker is replaced, so that memory does not grow."""
+WATCHED: Final = 1.0
+"""Seconds between two looks whether the parent is still there."""
 PROGRAM: Final = "bench"
 
 
@@ -35,6 +38,14 @@ def _start() -> None:
     os.environ["VLLM_CONFIGURE_LOGGING"] = "0"
     os.environ["OMP_NUM_THREADS"] = "1"
     logging.getLogger("vllm").setLevel(logging.ERROR)
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    """End with the parent, however that ends."""
+    while os.getppid() == parent:
+        time.sleep(WATCHED)
+    os._exit(1)
 
 
 def _perform(job: Job) -> dict[str, Any]:
