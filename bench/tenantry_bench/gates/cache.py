@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WHOLE: Final = (tenantry_core, tenantry_api, tenantry_engine)
 BENCH: Final = ("simulator", "profiles", "overhead.py")
 OWN: Final = ("perform.py", "scenarios.py")
-DATA_FILES: Final = ("azure", "servegen")
+DATA_FILES: Final = ("azure", "kvwarden", "servegen", "vidur")
 SUFFIXES: Final = (".py", ".yaml")
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tenantry_bench.gates import estimate
 from tenantry_bench.gates.claims import Claim, Row
 from tenantry_bench.gates.evidence import TTFT
 from tenantry_bench.gates.group import Gauge, Group, judged, without_data
 from tenantry_bench.gates.jobs import Simulation, command
+from tenantry_bench.simulator.shares import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,12 +113,12 @@ def _worst(sample: NDArray[np.float64]) -> float:
     found = []
     for client in np.unique(sample[:, 0]):
         mine = sample[sample[:, 0] == client]
-        found.append(estimate.quantile(mine[:, 1], 990) / estimate.quantile(mine[:, 2], 990))
+        found.append(quantile(mine[:, 1], 990) / quantile(mine[:, 2], 990))
     return max(found)
 
 
 def _pooled(sample: NDArray[np.float64]) -> float:
-    return estimate.quantile(sample[:, 1] / sample[:, 2], 990)
+    return quantile(sample[:, 1] / sample[:, 2], 990)
 
 
 GROUP: Final = Group(

@@ -9,11 +9,11 @@ arrivals), and then anew within each sample of a seed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tenantry_core.quantiles import rank
+from tenantry_bench.simulator.shares import LEVEL, quantile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Statistic = Callable[..., float]
     Samples = Sequence[Array]
 
-LEVEL: Final = 0.9
 DRAWS: Final = 400
 LARGE: Final = 20_000
 """Samples beyond which fewer draws are made: the draws then differ little."""
@@ -88,13 +87,6 @@ def _redrawn(sample: Array, numbers: np.random.Generator) -> Array:
 
 def _pooled(by_seed: Sequence[Samples]) -> list[Array]:
     return [np.concatenate(parts) for parts in zip(*by_seed, strict=True)]
-
-
-def quantile(sample: Any, thousandths: int) -> float:
-    """Return the sample of nearest rank, as `tenantry_core.quantiles` does, of an array."""
-    array = np.asarray(sample, dtype=float)
-    at = rank(len(array), thousandths) - 1
-    return float(np.partition(array, at)[at])
 
 
 def ratio(thousandths: int) -> Statistic:

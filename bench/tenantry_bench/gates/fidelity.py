@@ -75,9 +75,9 @@ GROUP: Final = Group(
     "fidelity",
     "The simulator against measured runs",
     "vLLM 0.19.1 with Llama-3.1-8B, closed loops of 200 requests with 1 to 64 at once "
-    "(coconut-labs/kvwarden); stock scheduler. Of the measured lengths only means are known. Errors "
-    "are of medians, averaged over rows. The workload `mixed` is never in the fit of decodes; the "
-    "factor of mixed steps and prompt attention are from the same runs.",
+    "(coconut-labs/kvwarden); stock scheduler. Of the measured lengths only means are known. "
+    "Errors are of medians, averaged over rows. The workload `mixed` is never in the fit "
+    "of decodes; the factor of mixed steps and prompt attention are from the same runs.",
     jobs,
     rows,
     data=True,

@@ -12,6 +12,7 @@ from tenantry_bench.gates.estimate import one
 from tenantry_bench.gates.evidence import E2E
 from tenantry_bench.gates.group import Gauge, Group, MissingError, judged, without_data
 from tenantry_bench.gates.jobs import Simulation, command
+from tenantry_bench.simulator.shares import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,7 +222,7 @@ def curve(plan: Plan, results: Results, name: str) -> list[tuple[str, float, flo
     found = []
     for title, runs in arms.items():
         pooled = np.concatenate([results.of(job).waits(E2E) for job in runs])
-        found.append((title, estimate.mean(pooled), estimate.quantile(pooled, 990)))
+        found.append((title, estimate.mean(pooled), quantile(pooled, 990)))
     return found
 
 

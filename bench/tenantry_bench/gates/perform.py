@@ -21,9 +21,10 @@ from tenantry_bench.gates.jobs import PROFILE, Alike, Fidelity, Job, Overhead, R
 from tenantry_bench.simulator import fidelity, oracle, profiles, runner, shares
 from tenantry_bench.simulator.arms import Cell
 from tenantry_bench.simulator.arrivals import Feed
-from tenantry_bench.simulator.drive import Clock, Drive, Log, World
+from tenantry_bench.simulator.drive import Clock, Drive, World
 from tenantry_bench.simulator.options import Engine, Options, told
 from tenantry_bench.simulator.profiles import Costs
+from tenantry_bench.simulator.record import Log
 from tenantry_core.ordering import Parameters
 from tenantry_engine import offline
 from tenantry_engine.conductor import Setup

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tenantry_bench.gates import estimate, neighbour, order
+from tenantry_bench.gates import neighbour, order
 from tenantry_bench.gates.evidence import E2E, ITL, TTFT
 from tenantry_bench.gates.group import MissingError
 from tenantry_bench.picture import DPI
+from tenantry_bench.simulator.shares import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +68,7 @@ def _panels(panels: Any, plan: Plan, results: Results, each: neighbour.Variation
             pooled = np.concatenate([run.waits(kind, neighbour.QUIET) for run in runs])
             panel.plot(
                 [f"P{q / 10:g}" for q in THOUSANDTHS],
-                [1e3 * estimate.quantile(pooled, q) for q in THOUSANDTHS],
+                [1e3 * quantile(pooled, q) for q in THOUSANDTHS],
                 marker="o",
                 label=arm,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tenantry_bench.gates.claims import MISSED, PRINTED, REACHED
-from tenantry_bench.gates.estimate import LEVEL
+from tenantry_bench.simulator.shares import LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
