@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from tenantry_bench.errors import BadInputError
 from tenantry_bench.gates import claims, report, smoke, work
-from tenantry_bench.gates.cache import Cache
+from tenantry_bench.gates.cache import Cache, digest
 from tenantry_bench.gates.group import FAMILY, SEEDS, Plan, Results
 from tenantry_bench.gates.groups import GROUPS
 from tenantry_bench.results import About
@@ -53,6 +53,7 @@ class Task:
     build: Path
     fresh: bool
     workers: int
+    smoke: bool
     command: str
 
 
@@ -107,6 +108,7 @@ def asked(given: argparse.Namespace, words: Sequence[str]) -> Task:
         build=given.build,
         fresh=given.fresh,
         workers=given.workers,
+        smoke=given.smoke,
         command=_command(words),
     )
 
@@ -174,9 +176,9 @@ def _written(task: Task, results: Results, sections: Sequence[tuple[Group, Seque
         body = json.dumps(report.document(rows, about), allow_nan=False, indent=1)
         (task.build / "gates.json").write_text(body, encoding="utf-8")
         if task.page is not None:
-            told = _told(task.plan)
-            page = report.markdown(sections, about, told)
-            task.page.write_text(page, encoding="utf-8")
+            page = task.page.read_text(encoding="utf-8") if task.page.is_file() else ""
+            text = report.markdown(sections, about, _told(task))
+            task.page.write_text(report.merged(page, text), encoding="utf-8")
         for name, picture in pictures.drawn(task.groups, task.plan, results):
             (task.build / f"{name}.png").write_bytes(picture)
             work.say(f"{task.build / name}.png")
@@ -186,11 +188,12 @@ def _written(task: Task, results: Results, sections: Sequence[tuple[Group, Seque
     return 0
 
 
-def _told(plan: Plan) -> str:
-    seeds, family = (", ".join(map(str, each)) for each in (plan.seeds, plan.family))
+def _told(task: Task) -> str:
+    seeds, family = (", ".join(map(str, each)) for each in (task.plan.seeds, task.plan.family))
+    told = f"seeds {seeds}" if seeds == family else f"seeds {seeds}, in the N1 family {family}"
     return (
-        "Step times of the profile with 5 % noise; lengths and step times are learned unless a row "
-        f"says otherwise. Seeds {seeds}; noisy neighbour {family}."
+        f"Source {digest()[:12]}; {'seed 11' if task.smoke else told}; step times of the profile "
+        "with 5 % noise; lengths and step times are learned unless a row says otherwise."
     )
 
 

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tenantry_bench.gates import neighbour, order
+from tenantry_bench.gates import neighbour, order, smoke
 from tenantry_bench.gates.evidence import E2E, ITL, TTFT
 from tenantry_bench.gates.group import MissingError
 from tenantry_bench.picture import DPI
 from tenantry_bench.simulator.shares import quantile
+from tenantry_core.quantiles import NEEDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from tenantry_bench.gates.evidence import Evidence
     from tenantry_bench.gates.group import Group, Plan, Results
 
+ARMS: Final = ("alone", "stock", "tenantry")
 THOUSANDTHS: Final = (500, 900, 950, 990, 999)
 WIDTH: Final = 4
 """Seconds that a point of service over time is the mean of."""
@@ -54,21 +57,32 @@ def _png(columns: int, title: str, draw: Callable[[Any], None]) -> bytes:
 
 def _neighbour(each: neighbour.Variation) -> Callable[[Plan, Results], bytes]:
     def draw(plan: Plan, results: Results) -> bytes:
-        title = f"{each.id}: the quiet tenant, seeds {plan.family[0]}-{plan.family[-1]}"
-        return _png(4, title, lambda panels: _panels(panels, plan, results, each))
+        runs = {
+            arm: [results.of(neighbour.run(each, arm, seed)) for seed in plan.family]
+            for arm in ARMS
+        }
+        title = f"{each.id}: the quiet tenant, seeds {', '.join(map(str, plan.family))}"
+        return _png(4, title, lambda panels: _panels(panels, runs))
 
     return draw
 
 
-def _panels(panels: Any, plan: Plan, results: Results, each: neighbour.Variation) -> None:
-    arms = ("alone", "stock", "tenantry")
+def _small(plan: Plan, results: Results) -> bytes:
+    del plan
+    runs = {arm: [results.of(smoke.run(arm))] for arm in ARMS}
+    title = f"N1 for {smoke.NEIGHBOUR.duration:g} s: the quiet tenant, seed {smoke.NEIGHBOUR.seed}"
+    return _png(4, title, lambda panels: _panels(panels, runs))
+
+
+def _panels(panels: Any, runs: Mapping[str, Sequence[Evidence]]) -> None:
+    """Percentiles of the quiet tenant by arm, seeds pooled, and service over time, first seed."""
     for panel, kind in zip(panels, (TTFT, ITL, E2E), strict=False):
-        for arm in arms:
-            runs = [results.of(neighbour.run(each, arm, seed)) for seed in plan.family]
-            pooled = np.concatenate([run.waits(kind, neighbour.QUIET) for run in runs])
+        for arm, found in runs.items():
+            pooled = np.concatenate([run.waits(kind, neighbour.QUIET) for run in found])
+            carried = [q for q in THOUSANDTHS if len(pooled) >= NEEDS[q]]
             panel.plot(
-                [f"P{q / 10:g}" for q in THOUSANDTHS],
-                [1e3 * quantile(pooled, q) for q in THOUSANDTHS],
+                [f"P{q / 10:g}" for q in carried],
+                [1e3 * quantile(pooled, q) for q in carried],
                 marker="o",
                 label=arm,
             )
@@ -77,12 +91,12 @@ def _panels(panels: Any, plan: Plan, results: Results, each: neighbour.Variation
         panel.grid(visible=True, alpha=0.25)
         panel.legend(fontsize=8)
     for arm in ("stock", "tenantry"):
-        run = results.of(neighbour.run(each, arm, plan.family[0]))
+        run = runs[arm][0]
         for tenant, style in ((neighbour.QUIET, "-"), ("flooder", "--")):
             service = run.over_time("service", tenant, WIDTH)
             at = (np.arange(len(service)) + 0.5) * WIDTH
             panels[-1].plot(at, service, style, label=f"{arm}: {tenant}")
-    panels[-1].set_title(f"service a second over time, seed {plan.family[0]}")
+    panels[-1].set_title("service a second over time, first seed")
     panels[-1].grid(visible=True, alpha=0.25)
     panels[-1].legend(fontsize=8)
 
@@ -106,6 +120,7 @@ def _aging(name: str) -> Callable[[Plan, Results], bytes]:
 
 
 PICTURES: Final = {
+    "smoke": (("smoke-N1", _small),),
     "neighbour": tuple((each.id, _neighbour(each)) for each in neighbour.VARIATIONS),
     "order": tuple((f"{name}-aging", _aging(name)) for name in (order.AZURE, order.REASONING)),
 }

@@ -18,6 +18,12 @@ HEAD: Final = (
     "gate", "what", "bound", "value", f"{LEVEL:.0%} interval", "n", "each seed", "reach for", "",
 )  # fmt: skip
 MARKS: Final = {REACHED: "**reached**", MISSED: "**not reached**", PRINTED: "printed"}
+TITLE: Final = "## "
+INTRODUCTION: Final = """# Results
+
+Simulated with vLLM's own scheduler on a virtual clock, not measured on a GPU. Every section says
+how it was made; [how to run it, and what every column means](reference/gates.md).
+"""
 TOGETHER: Final = {"x": "x", "%": " %"}
 
 
@@ -79,18 +85,37 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def markdown(sections: Sequence[tuple[Group, Sequence[Row]]], about: About, told: str) -> str:
-    """The page: what it is, then a table for each group and the commands behind it."""
-    rows = [row for _, each in sections for row in each]
-    made = (
-        f"Simulated, not measured on a GPU. Made by `{about.command}`, Tenantry {about.version}, "
-        f"scheduler of vLLM {about.server or 'unknown'}. {told}"
+    """The page's sections: what is measured, how it was made, a table, the commands behind it."""
+    made = f"Made by `{about.command}`, Tenantry {about.version}, vLLM {about.server}. {told}"
+    parts = []
+    for group, rows in sections:
+        head = [f"{TITLE}{group.title}", "", f"**{summary(rows)}.** {group.note}", "", made]
+        parts.append("\n".join([*head, "", *_table(rows), "", *_commands(rows), ""]))
+    return "\n".join(parts)
+
+
+def merged(page: str, sections: str) -> str:
+    """A page with new sections in the place of those with the same title, or behind all others.
+
+    What was not measured again stays as it was: every section says how it was made.
+    """
+    kept = _split(page)
+    kept.update(_split(sections))
+    text = "\n".join(kept.values())
+    marks = {mark: text.count(f" {mark} |") for mark in MARKS.values()}
+    total = (
+        f"{marks[MARKS[REACHED]]} gates reached, {marks[MARKS[MISSED]]} not reached, "
+        f"{text.count('| not run')} rows not run"
     )
-    help_ = "[How to run it, and what every column means](reference/gates.md)."
-    lines = ["# Results", "", made, "", f"**{summary(rows)}.** {help_}"]
-    for group, each in sections:
-        lines += ["", f"## {group.title}", "", group.note, "", *_table(each)]
-        lines += ["", *_commands(each)]
-    return "\n".join([*lines, ""])
+    return f"{INTRODUCTION}\n**{total}.**\n\n{text}"
+
+
+def _split(page: str) -> dict[str, str]:
+    """Sections by their first line."""
+    found: dict[str, str] = {}
+    for part in f"\n{page}".split(f"\n{TITLE}")[1:]:
+        found[part.partition("\n")[0]] = f"{TITLE}{part.rstrip()}\n"
+    return found
 
 
 def _table(rows: Sequence[Row]) -> list[str]:

@@ -27,13 +27,16 @@ WEIGHTS: Final = Simulation("N6-4to1", "tenantry", 11, duration=75.0)
 ALIKE: Final = Alike("N1", "flooder", 11, 20.0)
 
 
+def run(arm: str) -> Simulation:
+    """Return the short N1 on an arm; `alone` is the quiet tenant alone."""
+    return replace(NEIGHBOUR, arm=arm, only=QUIET if arm == "alone" else "")
+
+
 def jobs(plan: Plan) -> list[Job]:
     """A short N1 on three arms, weights 4:1, and one tenant beside stock."""
     del plan
     return [
-        NEIGHBOUR,
-        replace(NEIGHBOUR, arm="stock"),
-        replace(NEIGHBOUR, arm="alone", only=QUIET),
+        *(run(arm) for arm in ("tenantry", "stock", "alone")),
         WEIGHTS,
         ALIKE,
     ]
@@ -42,8 +45,7 @@ def jobs(plan: Plan) -> list[Job]:
 def rows(plan: Plan, results: Results) -> list[Row]:
     """The rows. There are about 60 quiet requests: their P90 is judged, not their P99."""
     del plan
-    stock = replace(NEIGHBOUR, arm="stock")
-    alone = replace(NEIGHBOUR, arm="alone", only=QUIET)
+    stock, alone = run("stock"), run("alone")
 
     def waits(kind: str) -> Callable[[int], Samples]:
         return lambda _: tuple(results.of(job).waits(kind, QUIET) for job in (NEIGHBOUR, alone))

@@ -1,12 +1,13 @@
 """What a row says of a value."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenantry_bench.gates import claims, report
+from tenantry_bench.gates import claims, report, smoke
 from tenantry_bench.gates.claims import Claim, Row
 from tenantry_bench.results import About
 
@@ -85,3 +86,18 @@ def test_the_document_holds_what_a_results_document_asks_for() -> None:
 )
 def test_numbers_have_the_digits_that_say_something(value: float, text: str) -> None:
     assert report.number(value) == text
+
+
+def test_what_was_not_measured_again_stays_on_the_page() -> None:
+    about = About("make bench", "0.1.0", "0.32.0")
+    first, second = (replace(smoke.GROUP, title=title) for title in ("First", "Second"))
+    reached, missed = (Row(Claim("x", TEXT, "<=", 1.0), value) for value in (0.5, 1.5))
+    page = report.merged("", report.markdown([(first, [reached]), (second, [missed])], about, ""))
+    assert "**1 gates reached, 1 not reached, 0 rows not run.**" in page
+    again = report.merged(page, report.markdown([(second, [reached])], about, ""))
+    assert "**2 gates reached, 0 not reached, 0 rows not run.**" in again
+    assert [line for line in again.splitlines() if line.startswith("## ")] == [
+        "## First",
+        "## Second",
+    ]
+    assert report.merged(again, report.markdown([(first, [reached])], about, "")) == again
