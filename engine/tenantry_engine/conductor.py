@@ -15,12 +15,13 @@ from tenantry_core import stepmodel
 from tenantry_core.budget import Ceiling, Packer, Relief
 from tenantry_core.lengths import Lengths
 from tenantry_core.ordering import Order
-from tenantry_core.stepmodel import Load, StepTimes, prompt_work
+from tenantry_core.stepmodel import StepTimes
 from tenantry_engine import turn
 from tenantry_engine.book import Book
 from tenantry_engine.config import EngineConfig
-from tenantry_engine.fitting import LOOK_AHEAD, Fitting
-from tenantry_engine.gate import AHEAD, Admission, Gate, Place, Shares
+from tenantry_engine.entry import Entry
+from tenantry_engine.fitting import Fitting
+from tenantry_engine.gate import AHEAD, Gate, Place, Shares
 from tenantry_engine.jobs import Jobs
 from tenantry_engine.lanes import Lane
 from tenantry_engine.metrics import EngineMetrics
@@ -28,11 +29,9 @@ from tenantry_engine.reclaim import Reclaim
 from tenantry_engine.translate import Reader, generated
 from tenantry_engine.turn import Head, Member, Scene, Turn
 from tenantry_engine.view import View
-from tenantry_engine.waiting import ONE_LANE, TenantQueue, first
+from tenantry_engine.waiting import TenantQueue
 
 REPORT_SECONDS: Final = 1.0
-EVERYBODY: Final = 1 << 30
-"""Seats that one lane for all is entitled to: whatever there is."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,7 @@ class Conductor:
         self._jobs = Jobs(setup.lengths, setup.model, self.reader.tenant, scheduler.cached_tokens)
         self._view = View(scheduler, self.reader, self.queue, self.book)
         self._fitting = Fitting(self._view, self._remaining)
+        self._entry = Entry(self._view, self._fitting, setup.model)
         self.reclaim = Reclaim(self._view, setup.model, self.book.inverted)
         self._shares = Shares()
         self._census = self.reader.census
@@ -73,7 +73,6 @@ class Conductor:
         self._stale: set[str] = set()
         self._reported = float("-inf")
         self._played: Played | None = None
-        self._entry: Entry | None = None
         self._obey(setup.config)
 
     # --- what the scheduler tells ----------------------------------------------
@@ -95,7 +94,7 @@ class Conductor:
         else:
             self.reclaim.reset()
             if enforces and self._standing:
-                self._play(self._alone())
+                self._alone()
 
     def after(self) -> None:
         """vLLM has scheduled, or failed to: put everything back."""
@@ -103,9 +102,11 @@ class Conductor:
         if self._played is not None:
             self._put_back(self._played)
             self._played = None
-        if self._entry is not None:
-            self._close(self._entry)
-            self._entry = None
+        if self._entry.step is not None:
+            self._entry.close()
+            if self.reclaim:
+                new = self._scheduler.running[self._census.base :]
+                self.reclaim.served([self.reader.tenant(request) for request in new])
         self.queue.reconsider()
 
     def arrived(self, request: Any) -> None:
@@ -183,43 +184,21 @@ class Conductor:
     def _plan(self, now: float) -> Turn | None:
         """A step that several tenants share."""
         if self._config.fairness == Fairness.NONE:
-            self._open_one()
+            self._entry.open_one()
             return self._with_room(self._arranged(None))
         scheduler, presence = self._scheduler, self.book.presence
         share = self._shares.of(scheduler.seats(), presence.active(), self._config.weight_of)
         gate = Gate(share, self._census.seats, self._view.free_seats(), self._view.absent)
-        self._entry = Entry(gate)
-        self.queue.reconsider()
+        self._entry.begin(gate)
         self.reclaim.watch(now, gate, self._shares)
         if self.reclaim:
             self._recall(now, gate)
-        self._open(gate)
+        self._entry.open(self._has_its_share)
         return self._with_room(self._arranged(self._head()))
 
-    def _alone(self) -> Turn | None:
+    def _alone(self) -> None:
         """A step of one tenant whose order is not vLLM's: nothing but the order is decided."""
-        self._open_one()
-        return None
-
-    def _open_one(self) -> None:
-        """One lane, from which whatever fits may enter."""
-        lane = next(iter(self.queue.lanes), ONE_LANE)
-        gate = Gate({lane: EVERYBODY}, {}, self._view.free_seats())
-        self._entry = Entry(gate)
-        self._fitting.begin(_nobody)
-        self._entry.admission = Admission([(0, 0.0, lane)], gate, self._first)
-        self.queue.reconsider()
-
-    def _open(self, gate: Gate) -> None:
-        """From here on the queue offers what may be admitted."""
-        entry = self._entry
-        if entry is None or gate.free < 1 or gate.closed:
-            return
-        self._fitting.begin(self._has_its_share)
-        lanes, ledger = self.queue.lanes, self.book.ledger
-        line = ledger.line(lanes.keys() - gate.below if gate.below else lanes)
-        line += ledger.line(gate.below, AHEAD)
-        entry.admission = Admission(line, gate, self._first)
+        self._entry.open_one()
 
     def _has_its_share(self, tenant: str, need: int) -> bool:
         """Whether the tenant stays within its part of the KV cache with so many blocks more."""
@@ -262,29 +241,28 @@ class Conductor:
         return self.book.ledger.precedes(tenants, place, AHEAD)
 
     def _light(self) -> list[str]:
-        if self._entry is None:
+        step = self._entry.step
+        if step is None:
             return []
-        share, waiting = self._entry.gate.share, self.queue.counts
+        share, waiting = step.gate.share, self.queue.counts
         seats = self._census.seats.items()
         return [t for t, count in seats if count + waiting.get(t, 0) <= share.get(t, 0)]
 
     def _with_room(self, plan: Turn | None) -> Turn | None:
         """The plan, or one without those whose KV blocks the others need; then nobody is
         admitted."""
-        scheduler, entry = self._scheduler, self._entry
+        scheduler = self._scheduler
         tokens = scheduler.decode_tokens(self._census) if plan is None else plan.tokens
         free, block = scheduler.free_blocks(), scheduler.block_size
         # Every request may begin a block.
-        if entry is None or free > len(scheduler.running) + tokens // block:
+        if free > len(scheduler.running) + tokens // block:
             return plan
         full = Turn(max(tokens, 1)) if plan is None else plan
         over = turn.overflow(full, scheduler.running, self._view.members(), self._view.room())
         if not over:
             return plan
         self._send_back(over)
-        entry.gate.closed = True
-        entry.admission = None
-        self.queue.reconsider()
+        self._entry.shut()
         return self._arranged(None)
 
     def _recall(self, now: float, gate: Gate) -> None:
@@ -303,8 +281,9 @@ class Conductor:
         for victim in victims:
             self._scheduler.send_back(victim.request)
         self._census.take(self._scheduler.running)
-        if self._entry is not None and self._config.fairness != Fairness.NONE:
-            self._entry.gate.running = self._census.seats
+        step = self._entry.step
+        if step is not None and self._config.fairness != Fairness.NONE:
+            step.gate.running = self._census.seats
 
     def _head(self) -> Head | None:
         """What would be admitted in this step."""
@@ -313,39 +292,8 @@ class Conductor:
             return None
         return self._view.head(request)
 
-    # --- inside the step -------------------------------------------------------
-
     def _choose(self, lanes: Mapping[str, Lane]) -> Any | None:
-        """What the queue offers: with one lane its head, else whoever may enter."""
-        entry = self._entry
-        if entry is None:
-            return first(lanes)
-        if entry.admission is None:
-            return None
-        self._settle(entry)
-        entry.offer = entry.admission.next()
-        return entry.offer
-
-    def _settle(self, entry: "Entry") -> None:
-        """The last offer was admitted, or else vLLM passed it over."""
-        running, offer = self._scheduler.running, entry.offer
-        if offer is None or not running or running[-1] is not offer:
-            return
-        entry.offer = None
-        self._fitting.admitted(offer)
-        tenant = self.reader.tenant(offer)
-        if entry.gate.free == 1 or entry.admission is None:
-            entry.gate.take(tenant)
-            return
-        tokens = offer.num_tokens
-        load = Load(prefill=tokens, work=prompt_work(0, tokens))
-        price = self.book.model.predict(load) / self.book.ledger.divisor(tenant)
-        entry.admission.taken(tenant, price)
-
-    def _first(self, lane: str) -> Any | None:
-        """The first request of a lane that can be offered."""
-        requests = self.queue.lanes.get(lane)
-        return None if requests is None else self._fitting.first(requests.first(LOOK_AHEAD))
+        return self._entry.choose(lanes)
 
     def _remaining(self, request: Any) -> float:
         return self._jobs.remaining(request, self.reader.tenant(request))
@@ -369,16 +317,6 @@ class Conductor:
         if plan.visible is not None:
             base = len(plan.visible)
             scheduler.running = _restored(played.before, plan.hidden, base, scheduler.running)
-
-    def _close(self, entry: "Entry") -> None:
-        """Admission is over: what was offered last was admitted, or turned away."""
-        scheduler, offered = self._scheduler, self.queue.offered
-        self._settle(entry)
-        if offered is not None and scheduler.ready(offered):
-            self._fitting.refused(offered)
-        if self.reclaim:
-            new = scheduler.running[self._census.base :]
-            self.reclaim.served([self.reader.tenant(request) for request in new])
 
     def _report(self, now: float) -> None:
         if now - self._reported < REPORT_SECONDS and self._scheduler.requests:
@@ -405,20 +343,6 @@ class Played:
     plan: Turn
     before: list[Any]
     knobs: tuple[Any, ...]
-
-
-@dataclass(slots=True)
-class Entry:
-    """Admission in the step under way: its gate, whose turn it is, and what was offered last."""
-
-    gate: Gate
-    admission: Admission | None = None
-    offer: Any | None = None
-
-
-def _nobody(_tenant: str, _need: int) -> bool:
-    """Where tenants are not told apart nobody is below its share."""
-    return False
 
 
 def _restored(before: list[Any], hidden: Sequence[Any], base: int, after: list[Any]) -> list[Any]:

@@ -6,18 +6,23 @@ it, may send one back, and sets the knobs that vLLM reads anew in each step.
 This module is imported only when every seam of `seams` is there.
 """
 
+import logging
 import time
 from typing import Any, Final
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 from vllm.v1.request import RequestStatus
 
 from tenantry_engine.census import Census
 from tenantry_engine.conductor import Conductor, Setup
+from tenantry_engine.config import LOGGER_NAME
 from tenantry_engine.translate import decode_tokens, decoding
+
+log = logging.getLogger(LOGGER_NAME)
 
 BY_ITSELF: Final = (RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED)
 """How a request ends whose output ended it."""
@@ -41,6 +46,8 @@ class FairScheduler(Scheduler):
             and type(groups[0].kv_cache_spec) is FullAttentionSpec
             and self.connector is None
         )
+        self._refused: list[tuple[Any, Any]] = []
+        """Requests that were refused, with what their clients are told in the next step."""
         self._adapters: frozenset[int] = frozenset()
         """LoRA adapters that running requests use as the step begins."""
 
@@ -54,6 +61,8 @@ class FairScheduler(Scheduler):
         self.conductor.reader.meet(request)
         super().add_request(request)
         self.conductor.arrived(request)
+        if not self.can_ever_fit(request):
+            self._refuse(request)
 
     def schedule(self, throttle_prefills: bool = False) -> Any:
         """One step, as vLLM schedules it within the conductor's plan."""
@@ -73,7 +82,26 @@ class FairScheduler(Scheduler):
         now = self.conductor.now()
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         self.conductor.ended(scheduler_output, outputs, now)
+        for request, answer in self._refused:
+            outputs.setdefault(request.client_index, EngineCoreOutputs(outputs=[])).outputs.append(
+                answer
+            )
+        self._refused.clear()
         return outputs
+
+    def _refuse(self, request: Any) -> None:
+        """End a request at once with an error. vLLM would let it wait for ever, and with it
+        everybody behind it."""
+        log.error(
+            "request %s needs %d KV blocks and the engine has %d: it is refused",
+            request.request_id,
+            self._whole(request),
+            self.blocks() - 1,
+        )
+        self.finish_requests(request.request_id, RequestStatus.FINISHED_ERROR)
+        reason, events = request.get_finished_reason(), request.take_events()
+        answer = EngineCoreOutput(request.request_id, [], finish_reason=reason, events=events)
+        self._refused.append((request, answer))
 
     def _free_request(self, request: Any, delay_free_blocks: bool = False) -> Any:
         self.conductor.gone(request, by_itself=request.status in BY_ITSELF)
@@ -130,6 +158,14 @@ class FairScheduler(Scheduler):
             return int(need)
         hits, _, _ = self.kv_cache_manager.get_computed_blocks(request)
         return int(need - sum(block.ref_cnt > 0 for block in hits.blocks[0]))
+
+    def can_ever_fit(self, request: Any) -> bool:
+        """Whether the KV cache could hold the prompt and a token of output if it were empty. Where
+        only vLLM can tell it is taken for granted. One block is vLLM's own."""
+        return not self._plain_cache or self._whole(request) < self.blocks()
+
+    def _whole(self, request: Any) -> int:
+        return int(-(-(request.num_tokens + (request.max_tokens > 1)) // self.block_size))
 
     def cached_tokens(self, request: Any) -> int:
         """Tokens of a waiting request that the prefix cache has; 0 where only vLLM can tell."""

@@ -14,7 +14,7 @@ from tenantry_engine.view import View
 PATIENCE: Final = 16
 """Steps for which a request that vLLM turned away is passed over, and for which it is taken as
 known how many blocks a request lacks."""
-HORIZON: Final = 16
+HORIZON: Final = 32
 """Steps whose growth must have room when a request is admitted."""
 FRESH: Final = 8
 """Steps for which a forecast is used."""
