@@ -2,6 +2,7 @@
 
 The name of a kept file is a hash of the job, of the product's source (core, types, engine,
 simulator, and the modules here that do jobs), of vLLM's version, and of the public data it read.
+Where only vLLM's own scheduler runs, the engine's source is left out but for what builds it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from tenantry_bench.gates.jobs import Job
 
+PLAIN: Final = "offline.py"
+"""Of the engine what matters to vLLM's own scheduler."""
 WHOLE: Final = (tenantry_core, tenantry_api, tenantry_engine)
 BENCH: Final = ("simulator", "profiles", "overhead.py")
 OWN: Final = ("perform.py", "scenarios.py")
@@ -37,10 +40,11 @@ def _folder(package: ModuleType) -> Path:
     return Path(str(package.__file__)).parent
 
 
-def sources() -> Iterator[Path]:
-    """The product's source that a job depends on, in a fixed order."""
-    bench = _folder(tenantry_bench)
-    roots = [*map(_folder, WHOLE), *(bench / name for name in BENCH)]
+def sources(*, plain: bool = False) -> Iterator[Path]:
+    """The product's source that a job depends on, in a fixed order; `plain` is vLLM's own."""
+    bench, engine = _folder(tenantry_bench), _folder(tenantry_engine)
+    roots = [engine / PLAIN] if plain else [*map(_folder, WHOLE)]
+    roots += [bench / name for name in BENCH]
     roots += [bench / "gates" / name for name in OWN]
     for root in roots:
         found = [root] if root.is_file() else sorted(root.rglob("*"))
@@ -58,10 +62,10 @@ def _vllm() -> str:
     return ""
 
 
-def digest() -> str:
+def digest(*, plain: bool = False) -> str:
     """A hash of the product's source and of vLLM's version."""
     total = hashlib.sha256(f"{RESULT_VERSION} {_vllm()}".encode())
-    for path in sources():
+    for path in sources(plain=plain):
         total.update(f"{path.parent.name}/{path.name}\0".encode())
         total.update(path.read_bytes())
     return total.hexdigest()
@@ -74,7 +78,7 @@ class Cache:
         if fresh and folder.is_dir():
             shutil.rmtree(folder)
         self._folder = folder
-        self._digest = digest()
+        self._digests = {plain: digest(plain=plain) for plain in (False, True)}
         self._data: dict[str, str] = {}
 
     def path(self, job: Job) -> Path:
@@ -82,7 +86,7 @@ class Cache:
         told = {"kind": type(job).__name__, **asdict(job)}
         folder = told.pop("data", "")
         told["data"] = self._files(str(folder)) if folder else ""
-        text = json.dumps([self._digest, told], sort_keys=True)
+        text = json.dumps([self._digests[job.plain], told], sort_keys=True)
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def get(self, job: Job) -> dict[str, Any] | None:

@@ -8,6 +8,8 @@ from typing import ClassVar, Final
 
 PROFILE: Final = "a100-llama3-8b"
 RESULT_VERSION: Final = 1
+PLAIN: Final = ("stock", "stock-priority", "alone", "dedicated")
+"""Arms that vLLM's own scheduler runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,11 @@ class Simulation:
     growth: bool | None = None
 
     alone: ClassVar[bool] = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether only vLLM's own scheduler runs, so that our code makes no difference."""
+        return self.arm in PLAIN
 
     @property
     def title(self) -> str:
@@ -77,6 +84,7 @@ class Fidelity:
     apart: bool = False
 
     alone: ClassVar[bool] = False
+    plain: ClassVar[bool] = True
     effort: ClassVar[float] = 20.0
 
     @property
@@ -95,6 +103,7 @@ class Alike:
     duration: float
 
     alone: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
     effort: ClassVar[float] = 6.0
 
     @property
@@ -112,6 +121,7 @@ class Overhead:
     steps: int = 300
 
     alone: ClassVar[bool] = True
+    plain: ClassVar[bool] = False
     effort: ClassVar[float] = 25.0
 
     @property
@@ -128,6 +138,7 @@ class Recount:
     steps: int = 10_000
 
     alone: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
     effort: ClassVar[float] = 100.0
 
     @property

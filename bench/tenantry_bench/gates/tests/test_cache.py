@@ -65,4 +65,7 @@ def test_the_key_covers_the_scheduler_and_the_simulator_and_no_tests() -> None:
         names
     )
     assert "profiles/a100-llama3-8b.yaml" in names
+    plain = [path.name for path in cache.sources(plain=True)]
+    assert {"offline.py", "drive.py"} <= set(plain)
+    assert not {"conductor.py", "ledger.py"} & set(plain)
     assert not [name for name in names if "tests/" in name]
