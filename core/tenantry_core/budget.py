@@ -22,9 +22,9 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from tenantry_core.stepmodel import SMALLEST, Load, StepTimes
 from tenantry_core.tiles import ENDS
 
-PROTECTING: Final = 2.5
-"""With `auto`: the ceiling in tau, a quarter more than a tenant has alone on its half."""
-EASED: Final = 2.23
+PROTECTING: Final = 2.3
+"""With `auto`: the ceiling in tau, 15 % more than a tenant has alone on its half."""
+EASED: Final = 2.06
 """The same while tokens are late, for a tenant entitled to half: about one tile less. Entitled to
 more, it comes down in proportion, to LEAST."""
 LEAST: Final = 1.4
@@ -48,14 +48,14 @@ tokens per second: the ceiling is known no better than that, and the staircase i
 SEARCH: Final = 8
 """Steps between two searches for a better size."""
 EXPLORE: Final = 32
-"""One step in so many tries a tile that may be better than is believed."""
+"""One step in so many tries a size that may be better than is believed."""
 PROBE, PATIENCE = 16, 0.1
 """One step in so many holds decodes alone while what they take is not known well; each time the
 next one comes later by this part."""
 OPTIMISM: Final = 2.5
-"""Standard errors by which a tile may be better than is believed."""
+"""Standard errors by which a size may be better than is believed."""
 AT_MOST: Final = 1.5
-"""A tile believed to take longer than this many ceilings is not tried."""
+"""A size believed to take longer than this many ceilings is not tried."""
 UNSURE: Final = 0.01
 """Relative standard error up to which the time of the decodes is known well."""
 MARGIN: Final = 64
@@ -198,7 +198,9 @@ class _Step:
         self.limit = limit(model, decodes, ceiling)
         if ceiling.seconds is None and self.room > FLOOR:
             self.limit = max(self.limit, min(STRETCH * self.time(FLOOR), ceiling.objective))
-        self.most = self.limit * (1.0 if ceiling.seconds is not None else 1.0 + OVER)
+        self.most = self.limit
+        if ceiling.seconds is None:
+            self.most = max(self.limit, min(self.limit * (1.0 + OVER), ceiling.objective))
 
     def load(self, tokens: int) -> Load:
         """The load with so many prefill tokens."""

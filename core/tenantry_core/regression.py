@@ -1,6 +1,6 @@
 """Least squares with a prior for a handful of coefficients and an offset for each of many cells.
 
-    y = sum over i of theta_i * x_i + rho_cell * c,    theta ~ N(1, prior), rho ~ N(0, UNKNOWN)
+    y = sum over i of theta_i * x_i + rho_cell * c,    theta ~ N(1, prior), rho ~ N(0, unknown)
 
 A cell keeps the sums of products of what was observed in it, and nothing is forgotten of a cell
 that is not visited. The offsets are eliminated cell by cell (Schur complement), so that what only
@@ -22,10 +22,10 @@ _PRODUCTS: Final = slice(_TRIANGLE + SIZE, _TRIANGLE + 2 * SIZE)
 _SQUARE, _OWN = -2, -1
 _ROWS: Final = [slice(i * (i + 1) // 2, i * (i + 1) // 2 + i) for i in range(SIZE)]
 UNKNOWN: Final = 0.15**2
-"""Variance of an offset before the first visit, of the size of a tile's step."""
-RIDGE: Final = 0.05**2 / UNKNOWN
-"""The same as visits: for offsets the noise is taken to be 5 %."""
-MOST: Final = 2000.0
+"""Variance of an offset before the first visit, where nothing else is given."""
+USUAL: Final = 0.05**2
+"""For offsets the variance of an observation is taken to be this."""
+MOST: Final = 8000.0
 """Visits that a cell remembers; then all of them count half."""
 
 Vector = Sequence[float]
@@ -34,9 +34,11 @@ Vector = Sequence[float]
 class Cell:
     """Sums of products of what was observed in one cell, and its part of the normal equations."""
 
-    __slots__ = ("_sums", "part")
+    __slots__ = ("_ridge", "_sums", "part", "unknown")
 
-    def __init__(self) -> None:
+    def __init__(self, unknown: float = UNKNOWN) -> None:
+        self.unknown = unknown
+        self._ridge = USUAL / unknown
         self._sums = [0.0] * len(_LEFT)
         self.part = [0.0] * (_TRIANGLE + SIZE)
 
@@ -47,8 +49,8 @@ class Cell:
 
     @property
     def variance(self) -> float:
-        """Of the offset, were the coefficients known."""
-        return RIDGE * UNKNOWN / (self._sums[_SQUARE] + RIDGE)
+        """Of the offset, were the coefficients known; at first `unknown`."""
+        return USUAL / (self._sums[_SQUARE] + self._ridge)
 
     def add(self, values: Vector, weight: float) -> list[float]:
         """Take an observation (x, c, y); returns by how much the part has changed."""
@@ -58,7 +60,7 @@ class Cell:
         ]
         if sums[_SQUARE] > MOST:
             sums = self._sums = [0.5 * each for each in sums]
-        shrunk = 1.0 / (sums[_SQUARE] + RIDGE)
+        shrunk = 1.0 / (sums[_SQUARE] + self._ridge)
         cross = sums[_CROSS]
         less = [shrunk * each for each in cross]
         own = sums[_OWN]
@@ -71,11 +73,11 @@ class Cell:
     def offset(self, theta: Vector) -> float:
         """The offset, given the coefficients."""
         sums = self._sums
-        return (sums[_OWN] - dot(sums[_CROSS], theta)) / (sums[_SQUARE] + RIDGE)
+        return (sums[_OWN] - dot(sums[_CROSS], theta)) / (sums[_SQUARE] + self._ridge)
 
     def seen_from(self, figures: Vector, c: float) -> list[float]:
         """What the coefficients still decide of a prediction here, when the offset follows them."""
-        part = c / (self._sums[_SQUARE] + RIDGE)
+        part = c / (self._sums[_SQUARE] + self._ridge)
         return [x - part * g for x, g in zip(figures, self._sums[_CROSS], strict=True)]
 
 

@@ -18,8 +18,8 @@ from typing import Final, Protocol, TypeVar
 
 from tenantry_core import regression
 from tenantry_core.prior import SHIPPED, Prior
-from tenantry_core.regression import UNKNOWN, Cell, Solved
-from tenantry_core.tiles import BUCKETS, FINE, FINE_END, bucket, spread
+from tenantry_core.regression import Cell, Solved
+from tenantry_core.tiles import BUCKETS, FINE, FINE_END, bucket, spread, unknown
 
 Payer = TypeVar("Payer", bound=Hashable)
 
@@ -91,10 +91,8 @@ WINDOW: Final = 16
 """Steps, in buckets visited before, from which it is judged whether the engine has changed."""
 FAMILIAR: Final = 4.0
 SHIFT: Final = 1.25
-"""The engine has changed if their median is off by so many standard deviations of one step, five of
-its own."""
-DRIFT: Final = 0.1
-"""Part by which a smaller difference is followed after each window."""
+"""The engine has changed if the medians of two windows in a row are off to the same side by so many
+standard deviations of one step, five of their own."""
 LEAST, MOST = -0.7, 3.0
 """Bounds of an offset."""
 LARGEST: Final = 1e3
@@ -116,6 +114,7 @@ class Learned:
         self._solved = Solved(self._sums, PRIOR, self._noise)
         self._offsets = [0.0] * BUCKETS
         self._window: list[float] = []
+        self._suspected = 0.0
         self._scale(tuple(bias * each for each in prior.coefficients()))
 
     def predict(self, load: Load) -> float:
@@ -192,7 +191,7 @@ class Learned:
         at = bucket(load.tokens)
         cell = self._cells.get(at)
         if cell is None:
-            cell = self._cells[at] = Cell()
+            cell = self._cells[at] = Cell(unknown(at))
         new = cell.visits <= 0.0
         measured = min(seconds / reference, LARGEST)
         off = measured - self.predict(load) / reference
@@ -218,18 +217,21 @@ class Learned:
         return min(allowed / (off * off), 1.0) if off else 1.0
 
     def _follow(self) -> None:
-        """Scale everything if the last steps were slower or faster than predicted."""
+        """Scale everything if the steps of two windows were slower, or faster, than predicted."""
         window = sorted(self._window)
         self._window = []
         middle = (window[len(window) // 2] + window[(len(window) - 1) // 2]) / 2
-        changed = abs(middle) > SHIFT * sqrt(self._noise)
-        self._rescale(max(1.0 + (middle if changed else DRIFT * middle), 0.1))
+        suspected = self._suspected
+        self._suspected = middle if abs(middle) > SHIFT * sqrt(self._noise) else 0.0
+        if self._suspected * suspected > 0.0:
+            self._rescale(1.0 + (self._suspected + suspected) / 2)
+            self._suspected = 0.0
 
     def _fit(self) -> None:
         self._solved = Solved(self._sums, PRIOR, self._noise)
         theta = self._solved.theta
         known = {
-            at: (min(max(cell.offset(theta), LEAST), MOST), 1.0 - cell.variance / UNKNOWN)
+            at: (min(max(cell.offset(theta), LEAST), MOST), 1.0 - cell.variance / cell.unknown)
             for at, cell in self._cells.items()
         }
         self._offsets = spread(known)

@@ -70,8 +70,9 @@ class Exchange:
         if end is End.OK:
             self._series.e2e.observe(self._clock() - self._started)
         for times in waits:
-            if times.scheduled_ts > 0 and times.queued_ts > 0:
-                self._series.queue.observe(max(0.0, times.scheduled_ts - times.queued_ts))
+            queued, scheduled = _moment(times, "queued_ts"), _moment(times, "scheduled_ts")
+            if scheduled > 0 and queued > 0:
+                self._series.queue.observe(max(0.0, scheduled - queued))
         return end
 
     def _end(self, cancelled: bool) -> End:
@@ -99,3 +100,8 @@ def _streams(headers: Iterable[tuple[bytes, bytes]]) -> bool:
         name.lower() == b"content-type" and value.startswith(b"text/event-stream")
         for name, value in headers
     )
+
+
+def _moment(times: Any, name: str) -> float:
+    """One of vLLM's times of a request; 0 where it has not come, or vLLM has no such time."""
+    return float(getattr(times, name, 0.0))

@@ -13,8 +13,9 @@ SEAT_BOUND: Final = 1.0
 """Seconds that a less-served tenant below its share may wait for a seat. Beyond it nobody that has
 its share of seats is admitted, and the wait counts as an inversion."""
 GRACE: Final = 0.25
-"""Seconds that such a tenant waits before a seat is recalled for it, if it runs something
-already, or has been waiting for longer."""
+"""Seconds that such a tenant waits before a seat is recalled for it, unless it has just begun to
+wait: one that always waits is now before and now behind the others, and would recall what it had
+let pass a moment ago."""
 AHEAD: Final = 50.0
 """Credits by which a tenant below its share of seats goes before its rank: of two that were served
 almost alike the one that lacks a seat gets it, and needn't have it recalled a moment later."""
@@ -52,6 +53,8 @@ class Gate:
             return False
         if self.running.get(tenant, 0) + self.admitted.get(tenant, 0) < self.share.get(tenant, 0):
             return True
+        if not any(self.running.values()) and not any(self.admitted.values()):
+            return True  # an engine that stands idle keeps no seat free
         if self.late and tenant not in self.late:
             return False
         if self._absent is None:
@@ -131,18 +134,18 @@ class Waits:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
         self._order: list[str] = []
-        self._idle: frozenset[str] = frozenset()
+        self._fresh: frozenset[str] = frozenset()
         self._counted: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(self._since)
 
-    def see(self, now: float, below: Iterable[Place], idle: frozenset[str], most: Place) -> None:
-        """Those who wait `below` their share at the moment, those of them that run nothing, and the
-        most served one that runs something."""
+    def see(self, now: float, below: Iterable[Place], fresh: frozenset[str], most: Place) -> None:
+        """Those who wait `below` their share at the moment, those of them that have just begun to,
+        and the most served one that runs something."""
         self._order = [place[2] for place in sorted(below) if place < most]
         self._since = {tenant: self._since.get(tenant, now) for tenant in self._order}
-        self._idle = idle
+        self._fresh = fresh
         self._counted &= self._since.keys()
 
     def served(self, admitted: Iterable[str]) -> None:
@@ -156,7 +159,7 @@ class Waits:
         return [
             tenant
             for tenant in self._order
-            if tenant in self._idle or now - self._since.get(tenant, now) >= GRACE
+            if tenant in self._fresh or now - self._since.get(tenant, now) >= GRACE
         ]
 
     def longest(self, now: float) -> float:

@@ -116,8 +116,6 @@ class Reclaim:
         return any(count > most * shares.parts.get(tenant, 0.0) for tenant, count in held.items())
 
     def _fresh(self, now: float, gate: Gate) -> frozenset[str]:
-        """Of those below their share, who runs nothing and has been waiting for a moment only."""
-        since = self._view.queue.lanes
-        return frozenset(
-            t for t in gate.below if t not in gate.running and since[t].born + SEAT_BOUND >= now
-        )
+        """Of those below their share, who has been waiting for a moment only."""
+        lanes = self._view.queue.lanes
+        return frozenset(t for t in gate.below if lanes[t].born + SEAT_BOUND >= now)

@@ -19,8 +19,8 @@ from prometheus_client import CollectorRegistry
 from tenantry_api import names
 from tenantry_api.choices import Mode
 from tenantry_engine import config as configuration
-from tenantry_engine import reload, seams
-from tenantry_engine.config import ConfigError, EngineConfig
+from tenantry_engine import refusals, reload, seams
+from tenantry_engine.config import EngineConfig
 from tenantry_engine.metrics import EngineMetrics, own_version
 from tenantry_engine.reload import PolicyWatch
 
@@ -41,17 +41,17 @@ def TenantryScheduler(*, vllm_config: Any, **kwargs: Any) -> Any:  # noqa: N802 
     environ = dict(os.environ)
     config = configuration.load(environ, reload.read)
     metrics = EngineMetrics(config, CollectorRegistry())
-    is_async = bool(vllm_config.scheduler_config.async_scheduling)
+    is_async = bool(getattr(vllm_config.scheduler_config, "async_scheduling", False))
     lacking = seams.missing()
     if lacking:
         log.error("%s", fallen_back(lacking))
         scheduler = _stock(is_async)(vllm_config=vllm_config, **kwargs)
     else:
-        _refuse_priority(vllm_config)
+        refusals.check(vllm_config)
         scheduler = _ours(is_async, config, metrics, {"vllm_config": vllm_config, **kwargs})
     follower = Follower(metrics, None if lacking else scheduler.conductor)
     follower.take(config)
-    metrics.serve(configuration.metrics_port(environ))
+    metrics.serve(port(environ, vllm_config))
     if names.ENV_POLICY in environ:
         follower.start(reload.watch(environ, config, log.warning))
     return scheduler
@@ -91,18 +91,20 @@ def fallen_back(lacking: Sequence[seams.Seam]) -> str:
     """The log line for a vLLM that lacks something; it names both versions."""
     gone = ", ".join(f"{seam.path} ({seam.purpose})" for seam in lacking)
     return (
-        f"tenantry {own_version()} does not fit vLLM {vllm.__version__}, which lacks {gone}: "
+        f"tenantry {own_version()} does not fit vLLM {_version()}, which lacks {gone}: "
         "vLLM's own scheduler serves, nothing of Tenantry's is enforced"
     )
 
 
-def _refuse_priority(vllm_config: Any) -> None:
-    policy = vllm_config.scheduler_config.policy
-    if policy != "fcfs":
-        raise ConfigError(
-            f"--scheduling-policy={policy} cannot be used with {names.SCHEDULER_CLASS}, "
-            "which orders requests itself: drop the option"
-        )
+def _version() -> str:
+    return str(getattr(vllm, "__version__", "of an unknown version"))
+
+
+def port(environ: Mapping[str, str], vllm_config: Any) -> int:
+    """The port of this engine's metrics: each further rank of a pod has the next one; 0: none."""
+    first = configuration.metrics_port(environ)
+    rank = getattr(vllm_config.parallel_config, "data_parallel_rank_local", None) or 0
+    return first + rank if first else 0
 
 
 def _ours(

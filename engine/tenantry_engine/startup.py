@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from tenantry_api import names
 from tenantry_engine import config as configuration
-from tenantry_engine import reload, tagging
+from tenantry_engine import refusals, reload, tagging
 from tenantry_engine.config import LOGGER_NAME, ConfigError, EngineConfig
 
 BAD_INPUT: Final = 2
@@ -40,6 +40,7 @@ def check(environ: Mapping[str, str], command: str, stops: bool) -> EngineConfig
         found = configuration.load(environ, reload.read)
         _front_end(environ)
         if names.SCHEDULER_CLASS in command:
+            _allowed(command)
             _port_is_free(configuration.metrics_port(environ))
     except ConfigError as error:
         if not stops:
@@ -56,6 +57,11 @@ def install() -> None:
         tagging.install(door=False)
     except ConfigError as error:
         _LOGGER.warning(str(error))
+
+
+def _allowed(command: str) -> None:
+    for sentence in refusals.written(command):
+        raise ConfigError(sentence)
 
 
 def _front_end(environ: Mapping[str, str]) -> None:

@@ -68,22 +68,8 @@ class Sized:
         self._packer.model.observe(load, seconds)
 
 
-class Fixed:
-    """Always the same chunk."""
-
-    def __init__(self, tokens: int) -> None:
-        self._tokens = tokens
-
-    def chunk(self, _decodes: Load, _done: int) -> int:
-        """The size of the next step."""
-        return self._tokens
-
-    def took(self, _load: Load, _seconds: float) -> None:
-        """Nothing to learn."""
-
-
 def run(
-    sizes: Sized | Fixed,
+    sizes: Sized,
     seed: int,
     *,
     begin: float = 60.0,

@@ -43,3 +43,17 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def two_free_ports() -> int:
+    """The first of two ports in a row that nobody listens on."""
+    for first in range(20000, 30000, 2):
+        with socket.socket() as one, socket.socket() as other:
+            try:
+                one.bind(("0.0.0.0", first))  # noqa: S104 - as the metrics do
+                other.bind(("0.0.0.0", first + 1))  # noqa: S104
+            except OSError:
+                continue
+            return first
+    raise AssertionError("no two free ports")

@@ -1,20 +1,9 @@
-"""Random loads in which every counter is counted a second time, from scratch, after every step.
+"""Random loads in which every counter is counted a second time, from scratch, after every step."""
 
-`python -m tenantry_engine.tests.recount --steps 10000` plays every cell (each ordering, each kind
-of fairness, both of vLLM's schedulers) and prints one line for each; 1 if anything drifted. With
-`--order` it prints what was scheduled when, as one hash: two processes must agree on it, whatever
-the seed of their hash function.
-"""
-
-import argparse
-import hashlib
 import itertools
-import json
 import random
-import sys
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -61,6 +50,8 @@ class Audit(harness.Engine):
     size: harness.Size = SIZE
     charged: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     between: Callable[[], None] = lambda: None
+    compared: int = 0
+    """Steps after which the sums over what runs were compared."""
 
     def watch(self) -> None:
         """Add up by itself what the ledger is told to charge."""
@@ -102,6 +93,7 @@ class Audit(harness.Engine):
         assert census.context == context
         assert census.total == sum(context.values())
         assert census.prompts == [each for each in running if each.is_prefill_chunk]
+        self.compared += 1
 
     def _undone(self, output: Any) -> None:
         """Nobody that lost its place in this step has anything left in its output."""
@@ -292,52 +284,3 @@ def _charges(
 
 def _near(one: float, other: float) -> bool:
     return abs(one - other) <= 1e-9 * max(abs(one), abs(other), 1.0)
-
-
-def order(steps: int) -> str:
-    """The hash of who was scheduled when, with every ordering."""
-    digest = hashlib.sha256()
-    for ordering in ORDERINGS:
-        load = play(Cell(ordering, Fairness.GPU_TIME, use_async=False), steps)
-        log = [list(shot.tokens.items()) for shot in load.engine.log]
-        digest.update(json.dumps(log).encode())
-    return digest.hexdigest()
-
-
-def lines(steps: int) -> Iterator[tuple[bool, str]]:
-    """Play every cell: whether nothing drifted, and a line of the table."""
-    for cell in CELLS:
-        begun = time.monotonic()
-        try:
-            load = play(cell, steps)
-        except AssertionError as error:
-            yield False, f"{cell.name:30} {error}"
-            continue
-        took = time.monotonic() - begun
-        made = sum(load.engine.generated.values())
-        text = (
-            f"{cell.name:30} {len(load.wanted):6} requests {made:7} tokens "
-            f"{load.engine.preempted:5} preempted {len(load.aborted):5} aborted {took:5.1f} s"
-        )
-        yield True, text
-
-
-def main(argv: Sequence[str]) -> int:
-    """The command; 1 if a counter drifted."""
-    parser = argparse.ArgumentParser(prog="python -m tenantry_engine.tests.recount")
-    parser.add_argument("--steps", type=int, default=10_000, help="steps of each cell")
-    parser.add_argument("--order", action="store_true", help="print the hash of the order only")
-    arguments = parser.parse_args(argv)
-    if arguments.order:
-        sys.stdout.write(order(arguments.steps) + "\n")
-        return 0
-    sound = True
-    for good, line in lines(arguments.steps):
-        sound &= good
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-    return 0 if sound else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

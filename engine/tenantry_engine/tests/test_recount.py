@@ -27,6 +27,7 @@ def test_a_recount_after_every_step_of_a_random_run_finds_what_was_counted(
     load = recount.play(recount.Cell(ordering, fairness, use_async), STEPS)
     assert load.engine.preempted > 20
     assert len(load.aborted) > 10
+    assert load.engine.compared > STEPS / 4
 
 
 def test_a_counter_that_is_off_by_one_is_found(recount: Any, monkeypatch: Any) -> None:
@@ -60,7 +61,7 @@ def test_the_order_is_the_same_whatever_seed_the_hash_function_has() -> None:
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     runs = [
         subprocess.Popen(
-            [sys.executable, "-m", "tenantry_engine.tests.recount", "--order", "--steps", "120"],
+            [sys.executable, "-m", "tenantry_engine.tests.drift", "--order", "--steps", "120"],
             env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed},
             cwd=root,
             stdout=subprocess.PIPE,

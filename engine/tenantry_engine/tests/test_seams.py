@@ -12,9 +12,9 @@ import pytest
 
 from e2e import models, paths
 from tenantry_engine import seams
-from tenantry_engine.config import ConfigError
 from tenantry_engine.metrics import own_version
 from tenantry_engine.seams import Seam
+from tenantry_engine.tests import seam_table
 
 PROGRAM = """
 import json, os, sys
@@ -87,18 +87,57 @@ def test_a_seam_whose_owner_is_gone_is_missing(owner: str) -> None:
     assert seams.missing((seam,)) == (seam,)
 
 
-def test_every_seam_says_where_it_was_seen_and_what_for() -> None:
+def test_every_seam_says_where_it_was_seen_what_for_and_what_is_without_it() -> None:
     for seam in seams.SEAMS:
         assert re.fullmatch(r"\d+\.\d+-\d+\.\d+", seam.versions)
         assert seam.purpose
+        assert seam.without in (seams.STOCK, seams.NOBODY, seams.EMPTY)
     assert len({seam.path for seam in seams.SEAMS}) == len(seams.SEAMS)
 
 
-def test_the_reference_lists_every_seam() -> None:
-    text = (paths.checkout() / "docs" / "reference" / "engine.md").read_text()
-    rows = [line for line in text.splitlines() if line.startswith("| `vllm.")]
-    for seam in seams.SEAMS:
-        assert any(f"`{seam.owner}`" in row and f"`{seam.name}`" in row for row in rows), seam.path
+def test_the_reference_shows_the_table() -> None:
+    text = seam_table.page().read_text()
+    assert text == seam_table.with_table(text), "run `python -m tenantry_engine.tests.seam_table`"
+
+
+def test_every_name_of_vllm_s_that_the_sources_touch_is_in_the_table() -> None:
+    known = {seam.name for seam in seams.SEAMS}
+    classes = {seam.owner for seam in seams.SEAMS}
+    lacking = {
+        f"{place}: {name}"
+        for name, place in seam_table.touched()
+        if name not in known and name not in classes
+    }
+    assert not lacking, "add a row to tenantry_engine.seams for each"
+
+
+def test_every_name_of_the_table_is_touched() -> None:
+    mentioned = {*seam_table.mentioned(), *seam_table.overridden()}
+    idle = {s.path for s in seams.SEAMS if not {s.name, s.owner} & mentioned}
+    assert not idle, "these rows are not needed"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def f(request): return request.num_gone", {"num_gone"}),
+        ("def f(request): return request.running", {"running"}),
+        ("class C:\n    def f(self): return self._scheduler.not_there", {"not_there"}),
+        ("def f(x): return getattr(x, 'not_there', 0)", {"not_there"}),
+        ("def f(x): return x.items()", set()),
+        ("from vllm.v1.request import Gone", {"vllm.v1.request.Gone"}),
+    ],
+    ids=[
+        "an attribute",
+        "one with a name of ours",
+        "of the scheduler",
+        "by getattr",
+        "ours",
+        "import",
+    ],
+)
+def test_the_search_finds(source: str, found: set[str]) -> None:
+    assert set(seam_table.foreign(source, "x.py")) == found
 
 
 @pytest.mark.engine
@@ -106,20 +145,6 @@ def test_the_reference_lists_every_seam() -> None:
 @pytest.mark.usefixtures("harness")
 def test_this_vllm_has_every_seam() -> None:
     assert seams.missing() == ()
-
-
-@pytest.mark.engine
-@pytest.mark.filterwarnings("ignore")
-def test_a_scheduling_policy_of_vllm_s_own_is_refused(
-    harness: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tenantry_engine import scheduler  # noqa: PLC0415 - imports vLLM
-
-    monkeypatch.setenv("TENANTRY_METRICS_PORT", "0")
-    arguments = harness.arguments(harness.Size())
-    arguments["vllm_config"].scheduler_config.policy = "priority"
-    with pytest.raises(ConfigError, match="--scheduling-policy=priority cannot be used"):
-        scheduler.TenantryScheduler(**arguments)
 
 
 @pytest.mark.engine
@@ -142,22 +167,48 @@ def vllm_version() -> str:
 
 @pytest.mark.engine
 @pytest.mark.filterwarnings("ignore")
-def test_without_a_seam_vllm_s_own_scheduler_is_made_and_one_line_names_both_versions(
-    harness: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.usefixtures("harness")
+@pytest.mark.parametrize("seam", seams.SEAMS, ids=lambda seam: seam.path.rpartition("vllm.")[2])
+def test_each_probe_sees_that_its_name_is_gone(seam: Seam, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seams.there(seam)
+    seam_table.take_away(seam, monkeypatch)
+    assert not seams.there(seam)
+    assert (seam in seams.missing()) is (seam.without != seams.EMPTY)
+
+
+@pytest.mark.engine
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("use_async", [False, True], ids=["sync", "async"])
+def test_without_any_one_of_them_vllm_s_own_scheduler_is_made_and_one_line_names_both_versions(
+    harness: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    use_async: bool,
 ) -> None:
     from tenantry_engine import scheduler  # noqa: PLC0415 - imports vLLM
 
-    gone = Seam(seams.SCHEDULER, "gone", seams.instance("gone"), "0.32-0.33", "seats")
-    monkeypatch.setattr(seams, "missing", lambda: (gone,))
     monkeypatch.setenv("TENANTRY_METRICS_PORT", "0")
-    with caplog.at_level(logging.WARNING):
-        made = scheduler.TenantryScheduler(**harness.arguments(harness.Size()))
-    assert type(made).__module__ == "vllm.v1.core.sched.scheduler"
-    said = [record.getMessage() for record in caplog.records]
-    [line] = [each for each in said if "does not fit" in each]
-    assert f"tenantry {own_version()}" in line
-    assert f"vLLM {vllm_version()}" in line
-    assert gone.path in line
+    arguments = harness.arguments(harness.Size(), use_async=use_async)
+    caplog.set_level(logging.WARNING)
+    for gone in (seam for seam in seams.SEAMS if seam.needed):
+        with monkeypatch.context() as patch:
+            seam_table.take_away(gone, patch)
+            lacking = seams.missing()
+        caplog.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(seams, "missing", lambda lacking=lacking: lacking)
+            made = scheduler.TenantryScheduler(**arguments)
+        assert type(made).__name__ == ("AsyncScheduler" if use_async else "Scheduler")
+        said = [record.getMessage() for record in caplog.records]
+        [line] = [each for each in said if "does not fit" in each]
+        for part in (f"tenantry {own_version()}", f"vLLM {vllm_version()}", gone.path):
+            assert part in line
+
+
+@pytest.mark.parametrize("seam", [s for s in seams.SEAMS if not s.needed], ids=lambda s: s.name)
+def test_what_is_needed_for_figures_only_does_not_switch_the_scheduler_off(seam: Seam) -> None:
+    broken = Seam(seam.owner, seam.name, lambda _: False, seam.versions, seam.purpose, seam.without)
+    assert seams.missing((broken,)) == ()
 
 
 @pytest.mark.engine

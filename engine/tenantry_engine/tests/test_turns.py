@@ -1,0 +1,79 @@
+"""Who is served when: a long prompt, one who comes back, a crowd of one tenant, odd weights."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tenantry_engine.config import EngineConfig
+
+pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore")]
+
+BOTH = pytest.mark.parametrize("use_async", [False, True], ids=["sync", "async"])
+
+
+def weighted(**weights: float) -> EngineConfig:
+    return EngineConfig(weights=weights, tenants=tuple(weights))
+
+
+@BOTH
+def test_a_long_prompt_keeps_no_decode_of_another_tenant_from_its_step(
+    harness: Any, use_async: bool
+) -> None:
+    size = harness.Size(seats=16, tokens=2048)
+    engine = harness.ours(weighted(a=1, b=1), size, use_async=use_async)
+    for number in range(4):
+        engine.add(harness.request(f"a{number}", 10, 400, tenant="a"))
+    for _ in range(8):
+        engine.step()
+    for number in range(8):
+        engine.add(harness.request(f"b{number}", 1900, 1, tenant="b"))
+    shots = [engine.step() for _ in range(60)]
+    with_b = [shot for shot in shots if any(name.startswith("b") for name in shot.tokens)]
+    assert with_b
+    for shot in with_b:
+        assert {f"a{number}" for number in range(4)} <= shot.tokens.keys()
+        assert sum(n for name, n in shot.tokens.items() if name.startswith("b")) < 1024
+
+
+def test_alone_a_long_prompt_has_the_whole_step(harness: Any) -> None:
+    engine = harness.ours(weighted(a=1, b=1), harness.Size(seats=16, tokens=2048))
+    engine.add(harness.request("b", 1900, 1, tenant="b"))
+    assert engine.step().tokens == {"b": 1900}
+
+
+@BOTH
+@pytest.mark.parametrize("weights", [{"a": 1, "b": 1}, {"a": 3, "b": 1}], ids=["1:1", "3:1"])
+def test_a_tenant_that_comes_back_has_neither_credit_nor_debt(
+    harness: Any, weights: dict[str, float], use_async: bool
+) -> None:
+    engine = harness.ours(weighted(**weights), use_async=use_async)
+    engine.run(20.0, harness.backlog(["a"], 24, 128, 64))
+    before = engine.generated.copy()
+    engine.run(40.0, harness.backlog(["a", "b"], 24, 128, 64))
+    then = engine.generated - before
+    assert then["a"] / then["b"] == pytest.approx(weights["a"], rel=0.1)
+
+
+def test_of_a_crowd_of_one_tenant_the_second_is_behind_another_tenant_s_only_request(
+    harness: Any,
+) -> None:
+    engine = harness.ours(weighted(crowd=1, one=1), harness.Size(seats=1))
+    for number in range(100):
+        engine.add(harness.request(f"crowd-{number:02}", 20, 20, tenant="crowd"))
+    engine.add(harness.request("one-0", 20, 20, tenant="one"))
+    engine.run(3.0)
+    order = sorted(engine.first, key=engine.first.__getitem__)
+    assert "one-0" in order[:2]
+
+
+def test_weights_far_apart_keep_their_order_and_nothing_is_not_a_number(harness: Any) -> None:
+    engine = harness.ours(weighted(idle=0, small=1, large=99, huge=1e13))
+    refill = harness.backlog(["idle", "small", "large", "huge"], 20, 64, 16)
+    engine.run(40.0, refill)
+    got = [engine.generated[tenant] for tenant in ("huge", "large", "small", "idle")]
+    assert all(more >= less for more, less in pairwise(got))
+    assert got[0] > 10 * got[1]
+    for family in engine.conductor.book.metrics.collect():
+        for sample in family.samples:
+            assert sample.value == sample.value, sample.name  # NaN differs from itself
