@@ -46,7 +46,7 @@ class Feed:
         self._order = count()
         self._loops: dict[str, Iterator[Recorded]] = {}
         for tenant in scenario.tenants:
-            self._begin(tenant, scenario.name, seed)
+            self._begin(tenant, scenario.drawn, seed)
         for each in scenario.trace:
             self._push(each)
 

@@ -25,6 +25,23 @@ def _neighbour(name: str, rate: float, text: str) -> Scenario:
     )
 
 
+def _hog() -> Scenario:
+    long = Shape(Length(low=100, high=400), Length(low=2500, high=4000))
+    short = Shape(Length(low=200, high=800), Length(low=60, high=200))
+    return Scenario(
+        "N2",
+        "120 requests with long answers that fill the KV cache (60k tokens), a newcomer at 30 s",
+        (
+            Tenant("hog", (long,), burst=120),
+            Tenant("newcomer", (short,), rate=6.0, start=30.0, priority=1),
+        ),
+        duration=150.0,
+        window=(0.0, 150.0),
+        kv_tokens=60_000,
+        drain=True,
+    )
+
+
 THREE: Final = (shape(3000, 100), shape(500, 400), shape(1000, 200))
 SAME: Final = shape(1000, 200)
 
@@ -55,8 +72,9 @@ def _crowd() -> Scenario:
 
 def _fan(in_flight: int, connections: int) -> Scenario:
     name = f"N8-{in_flight}x{connections}"
-    a = Tenant("a", (shape(512, 128),), in_flight=in_flight, connections=connections)
-    b = Tenant("b", (shape(512, 128),), in_flight=256)
+    agent = (shape(512, 128),)
+    a = Tenant("a", agent, in_flight=in_flight, connections=connections)
+    b = Tenant("b", agent, in_flight=256)
     return Scenario(
         name,
         f"a with {in_flight} in flight over {connections} connections, beside a backlogged b",
@@ -64,6 +82,7 @@ def _fan(in_flight: int, connections: int) -> Scenario:
         duration=120.0,
         window=(10.0, 120.0),
         arms=("stock", "tenantry"),
+        lots="N8",
     )
 
 
@@ -124,6 +143,7 @@ def _table() -> Mapping[str, Scenario]:
         _neighbour("N1", 12.0, f"{light} {flood} 12 a second"),
         _neighbour("N1p", 6.0, f"{light} {flood} 6 a second"),
         _neighbour("N1x2", 24.0, f"{light} {flood} 24 a second"),
+        _hog(),
         _order(
             "N4-azure",
             (CONVERSATION, CODE),

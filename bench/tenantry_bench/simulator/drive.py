@@ -90,6 +90,8 @@ class Drive:
         while clock.now < until:
             self._arrive()
             if not self._flying and not self._scheduler.has_unfinished_requests():
+                if self._scheduler.has_requests():  # some have ended that nobody was told of
+                    self._land(self._schedule())
                 at = self._world.feed.next_at()
                 if at >= until:
                     break

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
 import sys
 import time
 from dataclasses import dataclass, field
@@ -14,6 +12,7 @@ from tenantry_bench import results
 from tenantry_bench.errors import BadInputError
 from tenantry_bench.results import About
 from tenantry_bench.simulator import show
+from tenantry_bench.simulator.batch import quiet
 from tenantry_bench.simulator.command import PROGRAM, checked, listing, parsed
 from tenantry_bench.simulator.contest import DEDICATED
 from tenantry_core.quantiles import EMPTY
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
 
 PROGRESS_SECONDS = 2.0
 ENGINE = ("vllm", "torch")
-"""What no extra of ours installs. The loggers of the first are silenced: its lines are about the
-machine that it runs on.
-"""
+"""What no extra of ours installs."""
 
 
 @dataclass
@@ -50,7 +47,7 @@ def run(argv: Sequence[str]) -> int:
         if given.list:
             print(listing())  # noqa: T201 - the result
             return 0
-        _hush()
+        quiet()
         return _simulate(checked(given, argv))
     except BadInputError as error:
         say(str(error))
@@ -68,11 +65,6 @@ def run(argv: Sequence[str]) -> int:
 def say(text: str) -> None:
     """Tell the user something that is no result."""
     print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)  # noqa: T201 - progress
-
-
-def _hush() -> None:
-    os.environ["VLLM_CONFIGURE_LOGGING"] = "0"
-    logging.getLogger(ENGINE[0]).setLevel(logging.ERROR)
 
 
 class Progress:

@@ -83,7 +83,7 @@ def _one(
         feed=Feed(scenario, seed),
         costs=costs,
         seed=seed,
-        name=scenario.name,
+        name=scenario.drawn,
         depth=2 if options.engine.use_async else 1,
         block=options.block,
         admit=cell.admit,

@@ -106,7 +106,8 @@ class Scenario:
     otherwise it is cut off there. Measured are requests that arrive in `window`, in seconds.
     `kv_tokens` replaces the profile's. `arms` are run when none are asked for. With a `utilisation`
     rates only say how tenants compare, and are scaled so that the work that comes in takes this
-    part of the GPU. `synthetic` says what is made up where public data was not given.
+    part of the GPU. `synthetic` says what is made up where public data was not given. Scenarios
+    with the same `lots` draw the same lengths, times and noise from a seed.
     """
 
     name: str
@@ -120,6 +121,12 @@ class Scenario:
     trace: tuple[Recorded, ...] = ()
     utilisation: float = 0.0
     synthetic: str = ""
+    lots: str = ""
+
+    @property
+    def drawn(self) -> str:
+        """The name that goes into seeds."""
+        return self.lots or self.name
 
     def lasting(self, duration: float) -> Scenario:
         """The same for another time. A longer run keeps the window's distance from both ends, in a

@@ -108,6 +108,16 @@ def test_a_family_is_all_of_its_scenarios() -> None:
     assert [each.name for each in catalogue.find("N1")] == ["N1"]
 
 
+def test_a_fan_of_connections_sends_the_same_lengths_whatever_its_width() -> None:
+    found = [
+        [(each.prompt, each.output) for each in Feed(catalogue.SCENARIOS[name], 1).due(0.0)]
+        for name in ("N8-64x1", "N8-64x16")
+    ]
+    assert found[0] == found[1]
+    names = {each.name for each in Feed(catalogue.SCENARIOS["N8-64x16"], 1).due(0.0)}
+    assert sum(name.startswith("a-c15-") for name in names) == 4
+
+
 def test_shares_follow_weights() -> None:
     scenario = catalogue.SCENARIOS["N6-same"]
     assert [scenario.share(name) for name in scenario.names] == pytest.approx([1 / 7, 2 / 7, 4 / 7])

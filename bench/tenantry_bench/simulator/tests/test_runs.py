@@ -172,6 +172,16 @@ def test_a_request_that_can_never_fit_does_not_stop_the_clock(world: Any) -> Non
     assert 0 < outcome.idle_turns < 200
 
 
+def test_a_request_that_can_never_fit_does_not_stop_other_tenants(world: Any) -> None:
+    huge = Recorded("huge", "a", 0.0, 9_000, 5)
+    others = tuple(Recorded(f"b-{n}", "b", 0.1 * n, 50, 20) for n in range(10))
+    scenario = replace(a_scenario(), tenants=(), trace=(huge, *others), drain=False, duration=5.0)
+    outcome = world.judged(scenario, "tenantry", world.options(kv=4_000))
+    counts = outcome.samples["a"].counts
+    assert counts["refused"] + counts["unfinished"] == 1
+    assert outcome.samples["b"].counts["finished"] == 10
+
+
 def test_alone_is_each_tenant_without_the_others_and_dedicated_is_slower(world: Any) -> None:
     scenario, chosen = a_scenario(), world.options()
     alone = world.judged(scenario, "alone", chosen)
