@@ -31,7 +31,7 @@ PLAIN: Final = "offline.py"
 """Of the engine what matters to vLLM's own scheduler."""
 WHOLE: Final = (tenantry_core, tenantry_api, tenantry_engine)
 BENCH: Final = ("simulator", "profiles", "overhead.py")
-OWN: Final = ("perform.py", "scenarios.py")
+OWN: Final = ("perform.py", "scenarios.py", "drift.py")
 DATA_FILES: Final = ("azure", "kvwarden", "servegen", "vidur")
 SUFFIXES: Final = (".py", ".yaml")
 

@@ -115,6 +115,9 @@ def _variation(plan: Plan, results: Results, each: Variation) -> list[Row]:
     def alone(seed: int) -> Simulation:
         return run(each, "alone", seed)
 
+    def stock(seed: int) -> Simulation:
+        return run(each, "stock", seed)
+
     shown = _command(plan, each, "alone,stock,tenantry")
 
     def gauge(samples: Callable[[int], Samples], statistic: Callable[..., float]) -> Gauge:
@@ -147,6 +150,13 @@ def _variation(plan: Plan, results: Results, each: Variation) -> list[Row]:
             plan.slack,
         ),
         _service(plan, results, each, each.service),
+        *(
+            judged(
+                Claim(f"{each.id}.stock.{kind}.p99", f"stock: quiet {kind.upper()} P99 over alone"),
+                gauge(_waits(results, kind, stock, alone), p99),
+            )
+            for kind in (TTFT, ITL, E2E)
+        ),
         judged(
             Claim(f"{each.id}.refused", "requests refused or failed", "==", 0, ""),
             gauge(lambda seed: (one(_lost(results, ours(seed))),), lambda sample: sample.sum()),

@@ -7,7 +7,6 @@ cannot do gives `{"lacking": WHY}`.
 from __future__ import annotations
 
 import gc
-import importlib
 import time
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prometheus_client import CollectorRegistry
 
 from tenantry_bench import overhead
-from tenantry_bench.gates import evidence, scenarios
+from tenantry_bench.gates import drift, evidence, scenarios
 from tenantry_bench.gates.jobs import PROFILE, Alike, Fidelity, Job, Overhead, Recount, Simulation
 from tenantry_bench.simulator import fidelity, oracle, profiles, runner, shares
 from tenantry_bench.simulator.arms import Cell
@@ -31,13 +30,12 @@ from tenantry_engine.conductor import Setup
 from tenantry_engine.metrics import EngineMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tenantry_bench.simulator.scenario import Scenario
 
 DIGITS: Final = 6
 """Times are kept to the microsecond."""
-RECOUNT: Final = "tenantry_engine.tests.recount"
 
 
 class LackingError(Exception):
@@ -238,17 +236,6 @@ def _overhead(job: Overhead) -> dict[str, Any]:
 
 def _recount(job: Recount) -> dict[str, Any]:
     try:
-        recount: Any = importlib.import_module(RECOUNT)
+        return drift.measured(job.ordering, job.steps, other=job.other)
     except ImportError as error:
         raise LackingError("the tests are not installed; run it in a checkout") from error
-    cells = [cell for cell in recount.CELLS if cell.ordering == job.ordering]
-    drifted = [text for cell in cells if (text := _played(recount.play, cell, job.steps))]
-    return {"cells": len(cells), "drifted": drifted}
-
-
-def _played(play: Callable[..., Any], cell: Any, steps: int) -> str:
-    try:
-        play(cell, steps)
-    except AssertionError as error:
-        return f"{cell.name}: {error}"
-    return ""

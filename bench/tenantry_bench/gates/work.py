@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 WORKERS: Final = 2
 RENEWED: Final = 40
 """Jobs after which a worker is replaced, so that memory does not grow."""
-LONG: Final = 50.0
-"""Jobs of such an effort come first, so that none of them is the last one left."""
 WATCHED: Final = 1.0
 """Seconds between two looks whether the parent is still there."""
 PROGRAM: Final = "bench"
@@ -59,9 +57,8 @@ def _perform(job: Job) -> dict[str, Any]:
 def done(jobs: Iterable[Job], cache: Cache, workers: int = WORKERS) -> dict[Job, dict[str, Any]]:
     """Return the results of the jobs; those that are kept are not done again.
 
-    Jobs are done in the order in which they are given, but long ones first. One that fails gives
-    `{"lacking": WHY}`, which is not kept. Jobs that measure real time are
-    done one at a time, after all others.
+    They are done in the order in which they are given, but those that measure real time come after
+    all others, one at a time. A job that fails gives `{"lacking": WHY}`, which is not kept.
     """
     wanted = list(dict.fromkeys(jobs))
     found = {job: kept for job in wanted if (kept := cache.get(job)) is not None}
@@ -69,9 +66,7 @@ def done(jobs: Iterable[Job], cache: Cache, workers: int = WORKERS) -> dict[Job,
     say(f"{len(wanted)} runs, {len(found)} of them kept from before")
     progress = Progress(left, workers)
     for alone, at_once in ((False, workers), (True, 1)):
-        part = sorted(
-            (job for job in left if job.alone is alone), key=lambda job: job.effort < LONG
-        )
+        part = [job for job in left if job.alone is alone]
         if part:
             _pool(part, at_once, cache, found, progress)
     return found
