@@ -32,6 +32,8 @@ from tenantry_engine.view import View
 from tenantry_engine.waiting import TenantQueue
 
 REPORT_SECONDS: Final = 1.0
+RENEWED: Final = 4
+"""Keys that are made anew in a step while there are some out of date."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class Conductor:
         self.queue.ordered = enforces and (several or self._standing)
         if self._stale:
             self._rekey()
+        if self.queue.ordered:
+            self.queue.refresh(RENEWED)
         if enforces and several:
             self._play(self._plan(now))
         else:
@@ -224,16 +228,18 @@ class Conductor:
             precedes=self._precedes,
             light=self._light,
         )
-        ceiling = self._ceiling()
-        plan: Turn = turn.arrange(scene, self._packer, ceiling)
+        plan: Turn = turn.arrange(scene, self._packer, self._ceiling)
         if plan.hidden:
             plan = turn.showing(plan, scheduler.may_hide)
-        return plan if scheduler.divisible() else turn.uncapped(plan, ceiling.tokens)
+        if scheduler.divisible():
+            return plan
+        return turn.uncapped(plan, scheduler.max_num_scheduled_tokens)
 
-    def _ceiling(self) -> Ceiling:
+    def _ceiling(self, protecting: bool) -> Ceiling:
         return Ceiling(
             self._config.step_budget,
             self._scheduler.max_num_scheduled_tokens,
+            protecting,
             share=self._shares.largest,
             raised=self._relief.factor,
         )
@@ -320,7 +326,7 @@ class Conductor:
         scheduler.restore_knobs(played.knobs)
         if plan.visible is not None:
             base = len(plan.visible)
-            scheduler.running = _restored(played.before, plan.hidden, base, scheduler.running)
+            scheduler.running = turn.restored(played.before, plan.hidden, base, scheduler.running)
 
     def _report(self, now: float) -> None:
         if now - self._reported < REPORT_SECONDS and self._scheduler.requests:
@@ -347,12 +353,3 @@ class Played:
     plan: Turn
     before: list[Any]
     knobs: tuple[Any, ...]
-
-
-def _restored(before: list[Any], hidden: Sequence[Any], base: int, after: list[Any]) -> list[Any]:
-    """The running list in vLLM's own order, that of admission, without those that were
-    preempted. vLLM admits nobody in a step in which it preempts."""
-    if len(after) >= base:
-        return before + after[base:]
-    staying = {id(request) for request in (*hidden, *after)}
-    return [request for request in before if id(request) in staying]

@@ -72,6 +72,14 @@ class Lane:
         if key is not None:
             del self._sorted[bisect_left(self._sorted, (key, name))]
 
+    def renew(self, name: str, key_of: KeyOf) -> None:
+        """Another key for one request."""
+        before, key = self._keys[name], key_of(self._arrivals[name])
+        if key != before:
+            del self._sorted[bisect_left(self._sorted, (before, name))]
+            insort(self._sorted, (key, name))
+            self._keys[name] = key
+
     def rekey(self, key_of: KeyOf | None) -> None:
         """Other keys for all; None: nothing but vLLM's order."""
         self._keys = {n: key_of(r) for n, r in self._arrivals.items()} if key_of else {}

@@ -230,13 +230,14 @@ def _wanted(request: Any, threshold: int) -> int:
     return min(rest, threshold) if threshold else rest
 
 
-def arrange(scene: Scene, packer: Packer, ceiling: Ceiling) -> Turn:
+def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) -> Turn:
     """Decodes first, then prompts of the least served. The waiting head of a less served tenant
     keeps the others' prompts out of the step, but for what fits into the chunk beside it.
+    `ceiling` is asked with whether the step holds decodes to protect.
     """
     load = Load(decodes=scene.tokens, context=scene.census.total)
     context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
-    chunk = packer.chunk(load, context, replace(ceiling, protecting=_protects(scene)))
+    chunk = packer.chunk(load, context, ceiling(_protects(scene)))
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
     if scene.ready and len(kept) == len(scene.prompts):
@@ -288,3 +289,12 @@ def showing(plan: Turn, may_hide: Callable[[Any], bool]) -> Turn:
 def uncapped(plan: Turn, tokens: int) -> Turn:
     """The plan for a step whose prompts cannot be cut: the engine's own limit, no threshold."""
     return replace(plan, tokens=tokens, threshold=NO_THRESHOLD)
+
+
+def restored(before: list[Any], hidden: Sequence[Any], base: int, after: list[Any]) -> list[Any]:
+    """The running list in vLLM's own order, that of admission, without those that were
+    preempted. vLLM admits nobody in a step in which it preempts."""
+    if len(after) >= base:
+        return before + after[base:]
+    staying = {id(request) for request in (*hidden, *after)}
+    return [request for request in before if id(request) in staying]

@@ -48,6 +48,7 @@ class TenantQueue(RequestQueue):
         self._ordered = False
         self._split = True
         self._places: dict[str, tuple[str, str]] = {}
+        self._old: dict[str, None] = {}
         self._chosen: Any | None = None
 
     def add_request(self, request: Any) -> None:
@@ -116,16 +117,28 @@ class TenantQueue(RequestQueue):
     def order(self, key_of: KeyOf | None) -> None:
         """Other keys inside the lanes; None: none."""
         self._key_of = key_of
+        self._old.clear()
         for lane in self.lanes.values():
             lane.rekey(key_of)
         self._changed()
 
     def rekey(self, tenant: str) -> None:
-        """What is known of a tenant has changed: its keys are made anew."""
+        """What is known of a tenant has changed: its keys are to be made anew by `refresh`."""
         lane = self.lanes.get(tenant if self._split else ONE_LANE)
         if lane is not None and self._key_of is not None:
-            lane.rekey(self._key_of)
-            self._changed()
+            self._old.update(dict.fromkeys(each.request_id for each in lane.arrivals()))
+
+    def refresh(self, count: int) -> None:
+        """Make so many of the keys anew that are out of date: a few in each step, since a lane may
+        hold thousands. An order of older and newer keys is an order too."""
+        while self._old and count > 0:
+            name = next(iter(self._old))
+            del self._old[name]
+            place = self._places.get(name)
+            if place is not None and self._key_of is not None:
+                self.lanes[place[0]].renew(name, self._key_of)
+                count -= 1
+                self._changed()
 
     @property
     def ordered(self) -> bool:

@@ -1,5 +1,6 @@
 """The plan of a step, and who goes back when there is not enough: without vLLM."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,8 +63,12 @@ def a_scene(members: list[Member], head: Head | None = None, light: tuple[str, .
     )
 
 
+def ceiling_of(seconds: float | None) -> Callable[[bool], Ceiling]:
+    return lambda protecting: Ceiling(seconds, 2048, protecting)
+
+
 def arranged(members: list[Member], head: Head | None = None, seconds: float = 0.02) -> Turn:
-    return turn.arrange(a_scene(members, head), Packer(Learned()), Ceiling(seconds, 2048))
+    return turn.arrange(a_scene(members, head), Packer(Learned()), ceiling_of(seconds))
 
 
 def order(members: list[Member], plan: Turn) -> list[str]:
@@ -119,7 +124,7 @@ def test_steps_are_short_while_they_hold_decodes_to_protect(
     quiet_tag: float, light: tuple[str, ...], protects: bool
 ) -> None:
     members = [a_member("q1", tag=quiet_tag), a_member("n1", tag=9, prompt=4000)]
-    plan = turn.arrange(a_scene(members, None, light), Packer(Learned()), Ceiling(None, 2048))
+    plan = turn.arrange(a_scene(members, None, light), Packer(Learned()), ceiling_of(None))
     sizes = {
         protecting: budget.chunk(
             Learned(),
@@ -135,7 +140,7 @@ def test_steps_are_short_while_they_hold_decodes_to_protect(
 
 def test_a_light_tenant_s_own_prompt_does_not_open_the_step_to_the_others() -> None:
     members = [a_member("q1", tag=1), a_member("n1", tag=9, prompt=4000)]
-    ceiling, head = Ceiling(None, 2048), a_head("q2", tag=1)
+    ceiling, head = ceiling_of(None), a_head("q2", tag=1)
     relaxed = turn.arrange(a_scene(members[1:], head), Packer(Learned()), ceiling)
     kept = turn.arrange(a_scene(members, head, ("q",)), Packer(Learned()), ceiling)
     assert kept.tokens < relaxed.tokens

@@ -137,6 +137,21 @@ def test_counts_by_tenant_agree_with_a_recount(a_queue: Any) -> None:
     assert not queue.counts
 
 
+def test_keys_are_made_anew_a_few_at_a_time_and_the_queue_stays_in_order(a_queue: Any) -> None:
+    queue, sign = a_queue(), [1.0]
+    queue.order(lambda each: (0.0, 0.0, sign[0] * each.arrival_time, 0.0, 0.0, each.request_id))
+    queue.ordered = True
+    for number in range(6):
+        queue.add_request(a_request(number))
+    sign[0] = -1.0
+    queue.rekey("gold")
+    queue.remove_request(queue.peek_request())
+    queue.refresh(2)
+    assert [r.request_id for r in queue] == ["r2", "r1", "r3", "r4", "r5"]
+    queue.refresh(99)
+    assert [r.request_id for r in queue] == ["r5", "r4", "r3", "r2", "r1"]
+
+
 def test_going_to_one_lane_and_back_keeps_every_turn(a_queue: Any) -> None:
     queue = a_queue()
     for number in range(6):
