@@ -14,6 +14,8 @@ OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyTyp
     {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 )
 NO_DATA: Final = "not run: no data"
+NOTHING: Final = "nothing to judge"
+"""The runs were done, and none of what the row is about happened in them."""
 PRINTED: Final = "printed"
 REACHED: Final = "reached"
 MISSED: Final = "not reached"
@@ -93,4 +95,5 @@ def status(rows: list[Row]) -> int:
     """The exit status of a table: 1 a gate was missed, 3 one could not be run, else 0."""
     if any(row.reached is False for row in rows):
         return 1
-    return 3 if any(row.value is None for row in rows) else 0
+    missing = any(row.value is None and row.lacking != NOTHING for row in rows)
+    return 3 if missing else 0

@@ -30,6 +30,10 @@ LARGE: Final = 20_000
 FEW: Final = 100
 
 
+class EmptyError(ValueError):
+    """There is no sample."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A statistic of everything, of each seed, and its interval; `n` is the smallest sample."""
@@ -43,12 +47,12 @@ class Estimate:
 def estimate(by_seed: Sequence[tuple[int, Samples]], statistic: Statistic) -> Estimate:
     """Return the statistic of samples given by seed, `(seed, (sample, ...))`.
 
-    Raises ValueError where a pooled sample is empty.
+    Raises EmptyError where a pooled sample is empty.
     """
     pooled = _pooled([samples for _, samples in by_seed])
     least = min(len(sample) for sample in pooled)
     if not least:
-        raise ValueError("there is nothing to judge: a sample is empty")
+        raise EmptyError("there is nothing to judge: a sample is empty")
     seeds = tuple(
         (seed, statistic(*samples)) for seed, samples in by_seed if all(map(len, samples))
     )

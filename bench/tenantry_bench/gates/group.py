@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tenantry_bench.gates import estimate
-from tenantry_bench.gates.claims import NO_DATA, Claim, Row
+from tenantry_bench.gates.claims import NO_DATA, NOTHING, Claim, Row
 from tenantry_bench.gates.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ def judged(claim: Claim, gauge: Gauge, slack: float = 1.0) -> Row:
         found = estimate.estimate(
             [(seed, gauge.samples(seed)) for seed in gauge.seeds], gauge.statistic
         )
-    except (MissingError, ValueError) as error:
+    except estimate.EmptyError:
+        return Row(claim, lacking=NOTHING, command=gauge.command)
+    except MissingError as error:
         return Row(claim, lacking=str(error), command=gauge.command)
     return Row(
         claim,

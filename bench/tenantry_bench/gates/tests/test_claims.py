@@ -50,6 +50,7 @@ def test_a_row_without_a_bound_is_printed_and_judges_nothing() -> None:
         ([Row(Claim("x", TEXT, "<=", 1.0), 0.5)], 0),
         ([Row(Claim("x", TEXT, "<=", 1.0), 1.5)], 1),
         ([Row(Claim("x", TEXT, "<=", 1.0), lacking=claims.NO_DATA)], 3),
+        ([Row(Claim("x", TEXT, "<=", 1.0), lacking=claims.NOTHING)], 0),
         (
             [
                 Row(Claim("x", TEXT, "<=", 1.0), lacking=claims.NO_DATA),
@@ -58,7 +59,13 @@ def test_a_row_without_a_bound_is_printed_and_judges_nothing() -> None:
             1,
         ),
     ],
-    ids=["all reached", "one missed", "one not run", "one missed and one not run"],
+    ids=[
+        "all reached",
+        "one missed",
+        "one not run",
+        "nothing to judge",
+        "one missed and one not run",
+    ],
 )
 def test_the_exit_status_says_missed_before_not_run(rows: list[Row], status: int) -> None:
     assert claims.status(rows) == status
