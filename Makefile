@@ -75,7 +75,7 @@ e2e: setup ## the cluster suite on the cluster that KUBECONFIG names, or on the 
 	@$(BIN)/python -m pytest -m "cluster and not gpu and not kind"
 
 bench: setup ## every gate on the simulator, within an hour, into docs/results.md: DATA=DIR ONLY=... SEEDS=... FRESH=1
-	@$(BIN)/python -m tenantry_bench.gates --page docs/results.md $(if $(DATA),--data "$(DATA)") \
+	@$(BIN)/python -m tenantry_bench.gates $(if $(DATA),--data "$(DATA)") \
 	  $(if $(ONLY),--only "$(ONLY)") $(if $(SEEDS),--seeds "$(SEEDS)") $(if $(FRESH),--fresh)
 
 bench-smoke: setup ## the small table, within minutes

@@ -45,7 +45,7 @@ class Evidence:
     def __init__(self, body: Mapping[str, Any]) -> None:
         self.tenants: tuple[str, ...] = tuple(body["tenants"])
         self.end = float(body["end"])
-        self.wall = float(body["wall"])
+        self.cpu = float(body["cpu"])
         self.window: Window = (float(body["window"][0]), float(body["window"][1]))
         self.shares: Mapping[str, float] = body["shares"]
         self.requests = {name: Request(*each) for name, each in body["requests"].items()}

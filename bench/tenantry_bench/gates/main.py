@@ -71,7 +71,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--slack", type=float, default=1.0, help="bounds hold within this factor")
     made.add_argument("--workers", type=int, default=work.WORKERS, metavar="N", help="at once")
     made.add_argument("--fresh", action="store_true", help="forget what was kept")
-    made.add_argument("--page", type=Path, metavar="FILE.md", help=f"default: {PAGE}")
+    made.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE.md",
+        help=f"default: {PAGE}; none with --smoke or --seeds",
+    )
     made.add_argument("--build", type=Path, default=BUILD, metavar="DIR", help=f"default: {BUILD}")
     return made
 
@@ -99,7 +104,7 @@ def asked(given: argparse.Namespace, words: Sequence[str]) -> Task:
     seeds = None if given.seeds is None else _seeds(given.seeds)
     plan = Plan(seeds or SEEDS, seeds or FAMILY, _data(given.data), given.slack)
     page = given.page
-    if page is None and not (given.smoke or given.only or given.seeds):
+    if page is None and not (given.smoke or given.seeds):
         page = PAGE
     return Task(
         plan=plan,

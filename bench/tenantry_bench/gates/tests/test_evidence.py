@@ -14,7 +14,7 @@ def a_body(**more: Any) -> dict[str, Any]:
     body = {
         "tenants": ["quiet", "flooder"],
         "end": 10.0,
-        "wall": 0.5,
+        "cpu": 0.5,
         "window": [2.0, 8.0],
         "shares": {"gap": 0.1},
         "requests": {
