@@ -45,7 +45,7 @@ def unit(text: str) -> str:
 def cells(row: Row) -> list[str]:
     """The row's cells, as HEAD names them."""
     claim, behind = row.claim, unit(row.claim.unit)
-    bound = "" if claim.bound is None else f"{claim.op} {number(claim.bound)}{behind}"
+    bound = "" if claim.bound is None else f"{claim.op} {claim.bound:g}{behind}"
     seeds = " ".join(number(value) for _, value in row.seeds)
     interval = "" if row.interval is None else " - ".join(map(number, row.interval))
     return [
