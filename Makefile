@@ -12,7 +12,7 @@ PINS := requirements/dev.txt
 WORKERS ?= 2
 
 .PHONY: help setup demo demo-engine test check lint types arch unit format crds pins \
-        cluster-up cluster-down cluster-status wheel e2e bench oracle clean
+        cluster-up cluster-down cluster-status wheel e2e bench bench-smoke oracle clean
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
@@ -74,8 +74,12 @@ e2e: setup ## the cluster suite on the cluster that KUBECONFIG names, or on the 
 	@$(BIN)/python -m e2e.prepare
 	@$(BIN)/python -m pytest -m "cluster and not gpu and not kind"
 
-bench: setup ## the noisy-neighbour load on the real CPU engine, on its own
-	@$(BIN)/python -m e2e.demo --engine-only
+bench: setup ## every gate on the simulator, within an hour, into docs/results.md: DATA=DIR ONLY=... SEEDS=... FRESH=1
+	@$(BIN)/python -m tenantry_bench.gates $(if $(DATA),--data "$(DATA)") \
+	  $(if $(ONLY),--only "$(ONLY)") $(if $(SEEDS),--seeds "$(SEEDS)") $(if $(FRESH),--fresh)
+
+bench-smoke: setup ## the small table, within minutes
+	@$(BIN)/python -m tenantry_bench.gates --smoke --page docs/results.md --build build/bench/smoke
 
 oracle: setup ## greedy tokens of the real engine with our scheduler, without it, and with a control
 	@$(BIN)/python -m tenantry_engine.tests.oracle

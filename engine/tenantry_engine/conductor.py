@@ -14,7 +14,7 @@ from tenantry_core import lengths as core_lengths
 from tenantry_core import stepmodel
 from tenantry_core.budget import Ceiling, Packer, Relief
 from tenantry_core.lengths import Lengths
-from tenantry_core.ordering import Order
+from tenantry_core.ordering import Order, Parameters
 from tenantry_core.stepmodel import Load, StepTimes
 from tenantry_engine import turn
 from tenantry_engine.book import Book
@@ -43,13 +43,16 @@ RENEWED: Final = 4
 @dataclass(frozen=True)
 class Setup:
     """What a scheduler is given beside vLLM's own arguments. `clock` is monotonic, in seconds;
-    `lengths` predicts output lengths, `model` the time of steps."""
+    `lengths` predicts output lengths, `model` the time of steps; `parameters` are the orderings',
+    and without `growth` a request is admitted when it fits now, whatever runs is about to take."""
 
     config: EngineConfig
     metrics: EngineMetrics
     clock: Callable[[], float] = time.monotonic
     lengths: Lengths = field(default_factory=core_lengths.Learned)
     model: StepTimes = field(default_factory=stepmodel.Learned)
+    parameters: Parameters = field(default_factory=Parameters)
+    growth: bool = True
 
 
 class Conductor:
@@ -65,11 +68,12 @@ class Conductor:
         self._scheduler = scheduler
         self._clock = setup.clock
         self._config = setup.config
+        self._parameters = setup.parameters
         self._packer = Packer(setup.model)
         self._relief = Relief()
         self._jobs = Jobs(setup.lengths, setup.model, self.reader.tenant, scheduler.cached_tokens)
         self._view = View(scheduler, self.reader, self.queue, self.book)
-        self._fitting = Fitting(self._view, self._remaining)
+        self._fitting = Fitting(self._view, self._remaining, growth=setup.growth)
         self._entry = Entry(self._view, self._fitting, setup.model)
         self.reclaim = Reclaim(self._view, setup.model, self.book.inverted)
         self._shares = Shares()
@@ -173,7 +177,7 @@ class Conductor:
         self.queue.split(by_tenant=enforces and config.fairness != Fairness.NONE)
         name = str(config.ordering)
         if self._jobs.order is None or self._jobs.order.name != name:
-            self._jobs.order = Order(name)
+            self._jobs.order = Order(name, self._parameters)
         # First come, first served is vLLM's own order, preempted requests first.
         self.queue.order(self._jobs.key if enforces and name != Ordering.FIFO else None)
 

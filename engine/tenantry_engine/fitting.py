@@ -28,8 +28,11 @@ class Fitting:
     """Knows what was passed over and refused. `remaining` predicts how many output tokens a request
     still makes."""
 
-    def __init__(self, view: View, remaining: Callable[[Any], float]) -> None:
+    def __init__(
+        self, view: View, remaining: Callable[[Any], float], *, growth: bool = True
+    ) -> None:
         self._view = view
+        self._growth = growth
         self._remaining = remaining
         self._step = 0
         self._exempt: Callable[[str, int], bool] = lambda _tenant, _need: False
@@ -98,7 +101,7 @@ class Fitting:
         tenant = self._view.reader.tenant(request)
         exempt = self._exempt(tenant, need)
         spare = free - need - self._kept_aside(request.request_id, exempt=exempt)
-        return spare >= 0 and (exempt or self._leaves_room(spare))
+        return spare >= 0 and (exempt or not self._growth or self._leaves_room(spare))
 
     def _need(self, request: Any, free: int) -> int:
         """Free blocks that it takes. Where they are too few it is looked up how many of its tokens

@@ -1,0 +1,161 @@
+"""The runs that rows are made of. A job is plain data: equal jobs are run once and kept."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+PROFILE: Final = "a100-llama3-8b"
+RESULT_VERSION: Final = 1
+PLAIN: Final = ("stock", "stock-priority", "alone", "dedicated")
+"""Arms that vLLM's own scheduler runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """One arm of a scenario with one seed.
+
+    `only` leaves one tenant, `duration` replaces the scenario's (0: its own). Token times are kept
+    of the tenants in `keep`, who they are shows in the key so that nothing is missing from a kept
+    result. `data` is the folder that fills a scenario with public data. `aging` and `growth` are
+    told to the scheduler where they are not None.
+    """
+
+    scenario: str
+    arm: str
+    seed: int
+    tokens: int = 0
+    lengths: str = "learned"
+    model: str = "learned"
+    profile: str = PROFILE
+    keep: tuple[str, ...] = ()
+    only: str = ""
+    duration: float = 0.0
+    data: str = ""
+    aging: float | None = None
+    growth: bool | None = None
+
+    alone: ClassVar[bool] = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether only vLLM's own scheduler runs, so that our code makes no difference."""
+        return self.arm in PLAIN
+
+    @property
+    def title(self) -> str:
+        """For progress."""
+        parts = [self.scenario, self.arm, f"seed {self.seed}"]
+        parts += [f"{name} {text}" for name, text in self._told()]
+        return " ".join(parts)
+
+    @property
+    def effort(self) -> float:
+        """About how long it takes, compared with others."""
+        return EFFORT.get(self.scenario.partition("-")[0], 5.0) * (0.1 if self.only else 1.0)
+
+    def _told(self) -> list[tuple[str, str]]:
+        found = []
+        if self.tokens:
+            found.append(("tokens", str(self.tokens)))
+        if self.lengths != "learned":
+            found.append(("lengths", self.lengths))
+        if self.model != "learned":
+            found.append(("model", self.model))
+        if self.aging is not None:
+            found.append(("aging", f"{self.aging:g}"))
+        if self.growth is not None:
+            found.append(("growth gate", "on" if self.growth else "off"))
+        return found
+
+
+EFFORT: Final = {"N7": 20.0, "N4": 10.0, "tiers": 12.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """Closed loops as they were measured on a GPU, each with the profile, or with a fit that left
+    its workload out. `data` is the folder of public data.
+    """
+
+    gpu: str
+    data: str
+    apart: bool = False
+
+    alone: ClassVar[bool] = False
+    plain: ClassVar[bool] = True
+    effort: ClassVar[float] = 20.0
+
+    @property
+    def title(self) -> str:
+        """For progress."""
+        return f"measured runs on {self.gpu}{', workload left out of the fit' * self.apart}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """One tenant under our scheduler and under vLLM's: are all steps equal?"""
+
+    scenario: str
+    tenant: str
+    seed: int
+    duration: float
+
+    alone: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
+    effort: ClassVar[float] = 6.0
+
+    @property
+    def title(self) -> str:
+        """For progress."""
+        return f"{self.scenario} {self.tenant} alone, step by step, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """The CPU time of a case of `tenantry_bench.overhead`, the median of `runs`."""
+
+    case: str
+    runs: int = 5
+    steps: int = 300
+
+    alone: ClassVar[bool] = True
+    plain: ClassVar[bool] = False
+    effort: ClassVar[float] = 25.0
+
+    @property
+    def title(self) -> str:
+        """For progress."""
+        return f"overhead: {self.case}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recount:
+    """So many random steps with an ordering, each counter counted a second time after each.
+
+    `other` takes the other release of vLLM that the tests know.
+    """
+
+    ordering: str
+    steps: int = 10_000
+    other: bool = False
+
+    alone: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
+    effort: ClassVar[float] = 25.0
+
+    @property
+    def title(self) -> str:
+        """For progress."""
+        release = ", the other vLLM" * self.other
+        return f"random loads: {self.ordering}, {self.steps:,} steps a cell{release}"
+
+
+Job = Simulation | Fidelity | Alike | Overhead | Recount
+
+
+def command(scenarios: str, arms: str, seeds: tuple[int, ...], *more: str) -> str:
+    """The `tenantry simulate` that shows the same runs."""
+    words = ["tenantry", "simulate", *scenarios.split(), "--arms", arms]
+    return shlex.join([*words, "--seeds", ",".join(map(str, seeds)), *more])
