@@ -78,7 +78,7 @@ class Conductor:
         self.reclaim = Reclaim(self._view, setup.model, self.book.inverted)
         self._shares = Shares()
         self._census = self.reader.census
-        self._delays = Delays(setup.model, self.reader.tenant, self._declared, self._company)
+        self._delays = Delays(setup.model, self.reader.tenant, self._company)
         self._present: frozenset[str] = frozenset()
         self._version = (-1, -1)
         self._stale: dict[str, None] = {}  # in order, which a set has not
@@ -110,7 +110,8 @@ class Conductor:
         else:
             self.reclaim.reset()
             if enforces and self._standing:
-                self._alone()
+                # One tenant whose order is not vLLM's: nothing but the order is decided.
+                self._entry.open_one()
 
     def after(self) -> None:
         """vLLM has scheduled, or failed to: put everything back."""
@@ -172,7 +173,7 @@ class Conductor:
         self._config = self._view.config = config
         self._shares = Shares()
         self._jobs.weight = config.weight_of
-        self._delays.reset()
+        self._delays.reset(config.share_of)
         enforces = config.mode == Mode.ENFORCE
         self.queue.split(by_tenant=enforces and config.fairness != Fairness.NONE)
         name = str(config.ordering)
@@ -213,10 +214,6 @@ class Conductor:
             self._recall(now, gate)
         self._entry.open(self._has_its_share)
         return self._with_room(self._arranged(self._head()))
-
-    def _alone(self) -> None:
-        """A step of one tenant whose order is not vLLM's: nothing but the order is decided."""
-        self._entry.open_one()
 
     def _has_its_share(self, tenant: str, need: int) -> bool:
         """Whether the tenant stays within its part of the KV cache with so many blocks more."""
@@ -261,9 +258,6 @@ class Conductor:
         waiting, decoding = self.queue.counts, self._census.decodes
         light = [t for t in self._light() if t in decoding and t not in waiting]
         return self._delays.worst(self._scheduler.running, light, self.queue.now)
-
-    def _declared(self, tenant: str) -> float:
-        return self._config.share_of(tenant)
 
     def _company(self, tenant: str) -> Load:
         census = self._census

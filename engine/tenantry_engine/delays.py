@@ -16,19 +16,18 @@ EVERY: Final = 4
 
 
 class Delays:
-    """`owner` names a request's tenant. `share` is what part of the engine the tenant is entitled
-    to by its declared weight, 0 to 1, and `company` what its decodes are as one step."""
+    """`owner` names a request's tenant, and `company` is what a tenant's decodes are as one step.
+    `reset` says what part of the engine each tenant is entitled to by its declared weight."""
 
     def __init__(
         self,
         model: StepTimes,
         owner: Callable[[Any], str],
-        share: Callable[[str], float],
         company: Callable[[str], Load],
     ) -> None:
         self._model = model
         self._owner = owner
-        self._share = share
+        self._share: Callable[[str], float] = lambda _: 1.0
         self._company = company
         self._arrivals: dict[str, float] = {}
         self._paces: dict[str, Pace] = {}
@@ -44,8 +43,9 @@ class Delays:
         self._arrivals.pop(request, None)
         self._paces.pop(request, None)
 
-    def reset(self) -> None:
-        """Shares have changed: reckon anew."""
+    def reset(self, share: Callable[[str], float]) -> None:
+        """These shares, 0 to 1, from now on: reckon anew."""
+        self._share = share
         self._paces.clear()
 
     def worst(self, running: Iterable[Any], tenants: Collection[str], now: float) -> float:

@@ -26,12 +26,13 @@ class Running:
 
 def delays(share: float = 0.5) -> Delays:
     model: object = Model()
-    return Delays(
+    made = Delays(
         model,  # type: ignore[arg-type] # only what is asked here
         lambda request: str(request.tenant),
-        lambda _: share,
         lambda _: Load(decodes=1),
     )
+    made.reset(lambda _: share)
+    return made
 
 
 def test_a_token_is_late_by_what_it_comes_after_the_tenant_alone_on_its_share() -> None:
@@ -72,18 +73,9 @@ def test_the_latest_of_all_counts_and_is_looked_at_again_after_a_few_steps() -> 
 
 
 def test_new_shares_are_reckoned_with_at_once() -> None:
-    share = {"quiet": 0.5}
-    model: object = Model()
-    asked = Delays(
-        model,  # type: ignore[arg-type]
-        lambda request: str(request.tenant),
-        lambda tenant: share[tenant],
-        lambda _: Load(decodes=1),
-    )
-    one = Running("a", "quiet")
+    asked, one = delays(0.5), Running("a", "quiet")
     asked.arrived(one, 0.0)
     before = asked.worst([one], ["quiet"], 10.0)
-    share["quiet"] = 0.1
-    asked.reset()
+    asked.reset(lambda _: 0.1)
     looks = [asked.worst([one], ["quiet"], 10.0) for _ in range(EVERY)]
     assert looks[-1] == pytest.approx(before - (2 * STEP + TOKEN * 100) * (10 - 2))
