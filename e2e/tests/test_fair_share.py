@@ -6,6 +6,7 @@ processes alone, where they can be replaced, and once with the chart and whole p
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.cluster
 
 NAMESPACE = "default"
 SYSTEM = NodeSpec("system")
+BACK_OFF = timedelta(seconds=1)
+"""What `SecondScheduler` has kube-scheduler wait before it tries a pod again."""
 ENDS_AT_ONCE = {
     "spec": {
         "containers": [{"name": "engine", "lifecycle": {"preStop": {"sleep": {"seconds": 0}}}}],
@@ -69,6 +72,17 @@ def says_why(cluster: Cluster) -> bool:
     return len(found) == 2 and all(OVER_SHARE in reason for reason in found)
 
 
+def rested(cluster: Cluster) -> bool:
+    """Whether every pod was tried so long ago that kube-scheduler would try it at once: then it
+    goes by age. Times of conditions are in whole seconds."""
+    tried = [
+        datetime.fromisoformat(condition["lastTransitionTime"])
+        for pod in gpu_pods.pods_of(cluster, NAMESPACE)
+        for condition in pod["status"]["conditions"]
+    ]
+    return datetime.now(UTC) - max(tried) > BACK_OFF + timedelta(seconds=1)
+
+
 @pytest.fixture
 def begin(new_cluster: NewCluster, tmp_path: Path) -> Iterator[Callable[..., SecondScheduler]]:
     """Starts a cluster without nodes, and kube-scheduler; the test adds an extender."""
@@ -93,6 +107,7 @@ def fill(scheduler: SecondScheduler, kind: Kind) -> None:
     until("the pods of a wait", lambda: all_wait(cluster, 4, 0))
     gpu_pods.apply(cluster, *some_pods("b", 2, kind))
     until("all pods wait", lambda: all_wait(cluster, 4, 2))
+    until("no pod backs off any more", lambda: rested(cluster))
     cluster.set_nodes([kind.node])
 
 
