@@ -325,8 +325,3 @@ def _size(value: float) -> float:
 def _moment(value: float) -> float:
     """A time; one that is not known (NaN) is after all others."""
     return INF if math.isnan(value) else value
-
-
-def Waiting(arrival: float, request: str) -> Job:  # noqa: N802 - a job of which nothing else is known
-    """A job that is known by its arrival and its id only."""
-    return Job(request, arrival)

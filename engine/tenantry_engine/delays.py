@@ -53,7 +53,7 @@ class Delays:
         self._steps += 1
         if not tenants:
             self._worst = 0.0
-        elif self._steps % EVERY == 0 or not self._worst:
+        elif self._steps % EVERY == 1:
             late = [self._late(each, now) for each in self._of(running, tenants)]
             self._worst = max(0.0, *late, 0.0)
         return self._worst

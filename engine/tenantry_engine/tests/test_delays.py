@@ -55,7 +55,17 @@ def test_only_decodes_of_the_tenants_asked_about_count() -> None:
     for each in (prompt, other):
         asked.arrived(each, 0.0)
     assert asked.worst([prompt, other], ["quiet"], 100.0) == 0.0
-    assert asked.worst([prompt, other], ["quiet", "noisy"], 100.0) > 90.0
+    looks = [asked.worst([prompt, other], ["quiet", "noisy"], 100.0) for _ in range(EVERY)]
+    assert looks[-1] > 90.0
+
+
+def test_between_two_looks_nobody_is_asked_also_while_all_is_in_time() -> None:
+    asked, one = delays(), Running("a", "quiet", num_output_tokens=50)
+    asked.arrived(one, 0.0)
+    assert asked.worst([one], ["quiet"], 0.1) == 0.0
+    between = [asked.worst([one], ["quiet"], 100.0) for _ in range(EVERY - 1)]
+    assert set(between) == {0.0}
+    assert asked.worst([one], ["quiet"], 100.0) > 90.0
 
 
 def test_the_latest_of_all_counts_and_is_looked_at_again_after_a_few_steps() -> None:
