@@ -253,7 +253,6 @@ class Learned:
         self._prices = (a, b, c - b, d, e, f)
 
 
-StepModel = Learned
 PRIOR: Final = regression.Prior(COMMON, OWN)
 _NEVER: Final = Cell()
 

@@ -253,8 +253,10 @@ class Conductor:
         )
 
     def _late(self) -> float:
-        """Seconds by which tokens of light tenants are late. Tenants with something waiting do not
-        count: smaller steps would make it wait longer."""
+        """Seconds by which tokens of light tenants are late; only an automatic budget asks. Tenants
+        with something waiting do not count: smaller steps would make it wait longer."""
+        if self._config.step_budget is not None:
+            return 0.0
         waiting, decoding = self.queue.counts, self._census.decodes
         light = [t for t in self._light() if t in decoding and t not in waiting]
         return self._delays.worst(self._scheduler.running, light, self.queue.now)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenantry_core import budget
 from tenantry_core.budget import Allowance, Ceiling, Packer, Relief
-from tenantry_core.stepmodel import Load, Payer, StepModel, prompt_work
+from tenantry_core.stepmodel import Learned, Load, Payer, prompt_work
 from tenantry_core.tests import a100
 
 DECODES = Load(decodes=12, context=6000)
@@ -37,9 +37,9 @@ class Known:
         raise AssertionError((seconds, loads))
 
 
-def a_model(fixed: float, token: float) -> StepModel:
+def a_model(fixed: float, token: float) -> Learned:
     """A model that has seen an engine with these costs; a decode costs twice a prefill token."""
-    model = StepModel()
+    model = Learned()
     for i in range(300):
         chunk = (i * 37) % 400
         load = Load(chunk, (i * 5) % 17, 3000, prompt_work(0, chunk))
@@ -47,7 +47,7 @@ def a_model(fixed: float, token: float) -> StepModel:
     return model
 
 
-def time_of(model: StepModel, tokens: int) -> float:
+def time_of(model: Learned, tokens: int) -> float:
     return model.predict(DECODES + Load(prefill=tokens, work=prompt_work(0, tokens)))
 
 
@@ -181,7 +181,7 @@ CEILINGS = st.builds(
 def test_a_step_never_holds_more_than_the_engine_allows(
     steps: list[tuple[Load, int, Ceiling]],
 ) -> None:
-    packer = Packer(StepModel())
+    packer = Packer(Learned())
     for load, context, ceiling in steps:
         room = max(ceiling.tokens - load.decodes, 0)
         assert 0 <= packer.chunk(load, context, ceiling) <= room

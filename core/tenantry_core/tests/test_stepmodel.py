@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenantry_core.prior import SHIPPED
-from tenantry_core.stepmodel import Learned, Load, StepModel, prompt_work
+from tenantry_core.stepmodel import Learned, Load, prompt_work
 from tenantry_core.tests import a100
 
 LOADS = st.builds(
@@ -31,8 +31,8 @@ def seconds(load: Load, *, speed: float = 1.0) -> float:
     return work * speed
 
 
-def a_model(rounds: int = 40, *, speed: float = 1.0) -> StepModel:
-    model = StepModel()
+def a_model(rounds: int = 40, *, speed: float = 1.0) -> Learned:
+    model = Learned()
     for _ in range(rounds):
         for load in STEPS:
             model.observe(load, seconds(load, speed=speed))
@@ -72,7 +72,7 @@ def test_equal_steps_for_hours_keep_the_prediction() -> None:
 def test_a_prediction_is_positive_and_grows_with_what_the_tokens_attend_to(
     history: list[tuple[Load, float]], load: Load
 ) -> None:
-    model = StepModel()
+    model = Learned()
     for each, took in history:
         model.observe(each, took)
     more = Load(load.prefill, load.decodes, load.context + 64, load.work + 4096)
@@ -112,7 +112,7 @@ def test_a_decode_beside_a_large_prefill_pays_little() -> None:
 
 
 def test_nobody_pays_for_a_step_without_payers() -> None:
-    assert StepModel().divide(0.1, {}) == {}
+    assert Learned().divide(0.1, {}) == {}
 
 
 def test_a_payer_s_own_work_is_paid_by_it_alone() -> None:
