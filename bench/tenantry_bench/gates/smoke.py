@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tenantry_bench.gates.group import Plan, Results
     from tenantry_bench.gates.jobs import Job
 
+    Table = tuple[tuple[Claim, Callable[[int], Samples], Callable[..., float]], ...]
+
 QUIET: Final = "quiet"
 COMMAND: Final = "make bench-smoke"
 NEIGHBOUR: Final = Simulation("N1", "tenantry", 11, keep=(QUIET,), duration=80.0)
@@ -60,11 +62,8 @@ def rows(plan: Plan, results: Results) -> list[Row]:
     def itl(_: int) -> Samples:
         return (results.of(NEIGHBOUR).waits(ITL, QUIET),)
 
-    def share(kind: str, factor: float) -> Callable[[int], Samples]:
-        return lambda _: (one(factor * results.of(WEIGHTS).shares[kind]),)
-
     p90 = estimate.ratio(900)
-    table = (
+    table: Table = (
         (Claim("smoke.ttft.p90", "N1, quiet TTFT P90 over alone", "<=", 4.0), waits(TTFT), p90),
         (Claim("smoke.e2e.p90", "N1, quiet E2E P90 over alone", "<=", 3.0), waits(E2E), p90),
         (
@@ -78,6 +77,21 @@ def rows(plan: Plan, results: Results) -> list[Row]:
             estimate.sums,
         ),
         (Claim("smoke.refused", "N1, requests refused or failed", "==", 0, ""), lost, _sum),
+        *_weights(results),
+    )
+    found = [
+        judged(claim, Gauge((NEIGHBOUR.seed,), samples, statistic, COMMAND))
+        for claim, samples, statistic in table
+    ]
+    equal = Claim("smoke.alike", "one tenant: all steps equal to vLLM's (1: yes)", "==", 1, "")
+    return [*found, measured(equal, COMMAND, lambda: float(results.body(ALIKE)["equal"]))]
+
+
+def _weights(results: Results) -> Table:
+    def share(kind: str, factor: float) -> Callable[[int], Samples]:
+        return lambda _: (one(factor * results.of(WEIGHTS).shares[kind]),)
+
+    return (
         (
             Claim(
                 "smoke.weights.error", "weights 4:1, GPU-time share off, any 60 s", "<=", 5.0, "%"
@@ -91,12 +105,6 @@ def rows(plan: Plan, results: Results) -> list[Row]:
             estimate.largest,
         ),
     )
-    found = [
-        judged(claim, Gauge((NEIGHBOUR.seed,), samples, statistic, COMMAND))
-        for claim, samples, statistic in table
-    ]
-    equal = Claim("smoke.alike", "one tenant: all steps equal to vLLM's (1: yes)", "==", 1, "")
-    return [*found, measured(equal, COMMAND, lambda: float(results.body(ALIKE)["equal"]))]
 
 
 def _sum(sample: Array) -> float:
