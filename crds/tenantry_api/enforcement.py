@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenantry_api import document
-from tenantry_api.choices import Mode
+from tenantry_api.choices import Mode, Ordering
 from tenantry_api.policy import TenantServingPolicy
 
 # Leaves, or objects with all their leaves, that have their full effect.
@@ -26,7 +26,6 @@ EFFECTIVE = (
     "unknownTenant",
     "scheduling.mode",
     "scheduling.fairness",
-    "scheduling.ordering",
     "scheduling.stepBudget",
     "kvCache.isolation",
     "tenants[].name",
@@ -41,16 +40,26 @@ _ALWAYS = frozenset(Mode)
 
 @dataclass(frozen=True)
 class Mention:
-    """`path` is mentioned when present, in one of `modes`, and not one of the `idle` values."""
+    """`path` is mentioned when present, in one of `modes`, and not one of the `idle` values.
+
+    `partly`: what is asked for by some values is honoured.
+    """
 
     path: str
     modes: frozenset[Mode] = _ENFORCE
     idle: tuple[Any, ...] = ()
     unless: Callable[[Mapping[str, Any]], bool] = lambda _spec: False
+    partly: bool = False
 
 
 MENTIONS = (
     Mention("engine.autoscaling", _ALWAYS),
+    # No deadline of a request reaches the engine, so this one is the order of arrival.
+    Mention(
+        "scheduling.ordering",
+        idle=tuple(each for each in Ordering if each is not Ordering.DEADLINE),
+        partly=True,
+    ),
     Mention("scheduling.tokenDelay"),
     Mention("kvCache.eviction"),
     Mention("kvCache.lowWatermarkPercent"),
@@ -61,6 +70,7 @@ MENTIONS = (
     Mention(
         "tenants[].kvCache.group",
         unless=lambda spec: bool(spec["kvCache"]["isolation"] == "Group"),
+        partly=True,
     ),
     Mention("tenants[].objectives.ttft.p99", _ENGINE),
     Mention("tenants[].objectives.itl.p99", _ENGINE),
@@ -94,10 +104,12 @@ def unenforced(policy: TenantServingPolicy) -> tuple[str, ...]:
 
 def is_mentioned(path: str) -> bool:
     """Whether the field at `path` (`tenants[].limits.inFlight`), or the object it is in, is one
-    that this version does not honour."""
-    if path == "tenants[].kvCache.group":
-        return False
-    return any(path == mention.path or path.startswith(f"{mention.path}.") for mention in MENTIONS)
+    that this version does not honour at all."""
+    return any(
+        path == mention.path or path.startswith(f"{mention.path}.")
+        for mention in MENTIONS
+        if not mention.partly
+    )
 
 
 def _at(body: Mapping[str, Any], steps: list[str], path: str) -> Iterator[tuple[str, Any]]:

@@ -243,7 +243,9 @@ class Scheduling(Part):
         "output tokens plus the input tokens. None: one order over all tenants.",
     )
     ordering: Ordering = Field(
-        Ordering.COST, description="Whose turn it is inside a tenant (over all with fairness None)."
+        Ordering.COST,
+        description="Whose turn it is inside a tenant (over all with fairness None). Deadline: "
+        "the order of arrival, as no request can say its deadline yet.",
     )
     step_budget: StepBudget = Field(
         None,

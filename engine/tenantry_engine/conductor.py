@@ -179,8 +179,7 @@ class Conductor:
         name = str(config.ordering)
         if self._jobs.order is None or self._jobs.order.name != name:
             self._jobs.order = Order(name, self._parameters)
-        # First come, first served is vLLM's own order, preempted requests first.
-        self.queue.order(self._jobs.key if enforces and name != Ordering.FIFO else None)
+        self.queue.order(self._jobs.key if enforces else None)
 
     def _rekey(self) -> None:
         for tenant in self._stale:

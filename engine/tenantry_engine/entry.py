@@ -4,6 +4,7 @@ vLLM asks the queue inside `schedule()` as often as it has a seat and tokens lef
 admitted what it was offered shows in its running list when it asks again.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -52,7 +53,7 @@ class Entry:
         lanes, ledger, below = view.queue.lanes, view.book.ledger, step.gate.below
         line = ledger.line(lanes.keys() - below if below else lanes)
         line += ledger.line(below, AHEAD)
-        step.admission = Admission(line, step.gate, self._first)
+        step.admission = Admission(line, step.gate, self._first, self._came)
         view.queue.reconsider()
 
     def open_one(self) -> None:
@@ -106,6 +107,11 @@ class Entry:
         load = Load(prefill=tokens, work=prompt_work(0, tokens))
         price = self._model.predict(load) / self._view.book.ledger.divisor(tenant)
         step.admission.taken(tenant, price)
+
+    def _came(self, lane: str) -> float:
+        """When the head of a lane arrived; of one that is empty by now, never."""
+        requests = self._view.queue.lanes.get(lane)
+        return math.inf if requests is None else float(requests.head.arrival_time)
 
     def _first(self, lane: str) -> Any | None:
         """The first request of a lane that can be offered."""

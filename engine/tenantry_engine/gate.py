@@ -72,14 +72,23 @@ class Admission:
 
     `line` has a place for everybody who waits, and is used up; `first` finds the first request of a
     tenant that fits, None if there is none. A tenant that was turned away is not asked again: free
-    seats and blocks only become fewer within a step.
+    seats and blocks only become fewer within a step. Of tenants that were served alike the one
+    goes first that `came` first: what it says is smaller.
     """
 
-    def __init__(self, line: list[Place], gate: Gate, first: Callable[[str], Any | None]) -> None:
+    def __init__(
+        self,
+        line: list[Place],
+        gate: Gate,
+        first: Callable[[str], Any | None],
+        came: Callable[[str], float] = lambda _: 0.0,
+    ) -> None:
         self._heap = line
         heapq.heapify(line)
         self._gate = gate
         self._first = first
+        self._came = came
+        self._untie()
         # The background waits for everybody, the others only for those who can use what is free.
         foremost = line[0][0] if line else BACKGROUND
         self._last_band = BACKGROUND if foremost == BACKGROUND else BACKGROUND - 1
@@ -93,6 +102,7 @@ class Admission:
                 if request is not None:
                     return request
             heapq.heappop(heap)
+            self._untie()
         return None
 
     def taken(self, tenant: str, cost: float) -> None:
@@ -101,6 +111,17 @@ class Admission:
         if self._heap and self._heap[0][2] == tenant:
             band, tag, _ = self._heap[0]
             heapq.heapreplace(self._heap, (band, tag + cost, tenant))
+            self._untie()
+
+    def _untie(self) -> None:
+        """Of those at the front that were served alike, put the one first that came first. The
+        heap's order by what was served stays as it is."""
+        heap = self._heap
+        if not any(place[1] == heap[0][1] for place in heap[1:3]):
+            return
+        alike = [at for at, place in enumerate(heap) if place[:2] == heap[0][:2]]
+        foremost = min(alike, key=lambda at: (self._came(heap[at][2]), heap[at][2]))
+        heap[0], heap[foremost] = heap[foremost], heap[0]
 
 
 class Shares:

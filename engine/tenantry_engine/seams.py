@@ -95,10 +95,26 @@ def instance(name: str, within: str = "__init__") -> Probe:
     def probe(owner: Any) -> bool:
         if hasattr(owner, name) or name in getattr(owner, "__annotations__", {}):
             return True
-        code = getattr(getattr(owner, within, None), "__code__", None)
-        return code is not None and name in code.co_names
+        return name in _named(owner, within)
 
     return probe
+
+
+def alone(name: str, *others: str) -> Probe:
+    """An instance's attribute, where nothing but these has that name in its own. A queue that we
+    do not know would hold requests that nobody serves, without any error."""
+
+    def probe(owner: Any) -> bool:
+        named = {each for each in _named(owner, "__init__") if name in each}
+        return name in named and named <= {name, *others}
+
+    return probe
+
+
+def _named(owner: Any, function: str) -> tuple[str, ...]:
+    """The names in the code of a function; none if there is no such function."""
+    code = getattr(getattr(owner, function, None), "__code__", None)
+    return () if code is None else tuple(code.co_names)
 
 
 def _attributes(owner: str, purpose: str, *names: str, without: str = STOCK) -> Iterator[Seam]:
@@ -132,7 +148,17 @@ SEAMS: Final[tuple[Seam, ...]] = (
         "order, hiding and preemption of running requests",
         *("running", "prev_step_scheduled_req_ids", "requires_kv_delivery"),
     ),
-    *_attributes(SCHEDULER, "queue between tenants", "waiting", "kv_holding_waiting"),
+    Seam(
+        SCHEDULER,
+        "waiting",
+        alone(
+            *("waiting", "kv_holding_waiting", "deferred_waiting"),
+            "num_waiting_for_streaming_input",
+        ),
+        SEEN,
+        "queue between tenants",
+    ),
+    *_attributes(SCHEDULER, "queue between tenants", "kv_holding_waiting"),
     *_attributes(SCHEDULER, "what a step gave to whom", "requests"),
     *_attributes(
         SCHEDULER,

@@ -15,6 +15,7 @@ from tenantry_api.tests.policies import a_policy
 ASKING: Mapping[str, Any] = {
     "engine.autoscaling.min": 1,
     "engine.autoscaling.max": 4,
+    "scheduling.ordering": "Deadline",
     "scheduling.tokenDelay": "2s",
     "kvCache.eviction": "LFU",
     "kvCache.lowWatermarkPercent": 2,
@@ -141,6 +142,7 @@ def test_the_reference_page_asks_the_same_table() -> None:
     assert is_mentioned("tenants[].limits.inFlight")
     assert is_mentioned("tenants[].dedicated.gpu.count")
     assert not is_mentioned("tenants[].weight")
+    assert not is_mentioned("scheduling.ordering")
 
 
 def _asking(leaf: str) -> dict[str, Any]:

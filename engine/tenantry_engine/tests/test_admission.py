@@ -70,7 +70,7 @@ def test_with_one_tenant_and_an_order_of_its_own_a_large_request_starts_too(harn
 
 
 def test_a_request_that_can_never_fit_is_refused_and_the_next_one_starts_in_the_same_step(
-    harness: Any,
+    harness: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = harness.ours(a_config(gold=1), harness.Size(seats=4, tokens=512, blocks=20))
     engine.add(harness.request("huge", 400, 4, tenant="gold"))
@@ -79,6 +79,7 @@ def test_a_request_that_can_never_fit_is_refused_and_the_next_one_starts_in_the_
     assert "next" in shot.tokens
     assert "huge" in engine.finished
     assert engine.tokens_by_request["huge"] == 0
+    assert "request huge needs 26 KV blocks and the engine has 19: it is refused" in caplog.text
     engine.drain()
     harness.assert_empty(engine)
 
@@ -95,13 +96,17 @@ def test_a_refused_request_alone_is_answered_too(harness: Any) -> None:
 # --- seats -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("limit", ["max_num_seqs", "max_num_active_seqs"])
 def test_two_seats_full_of_long_answers_and_the_urgent_request_runs_within_two_steps(
-    harness: Any,
+    harness: Any, limit: str
 ) -> None:
     config = EngineConfig(
         tenants=("urgent", "low"), tiers={"urgent": Tier.CRITICAL, "low": Tier.BATCH}
     )
-    engine = harness.ours(config, harness.Size(seats=2))
+    given = harness.arguments(harness.Size(seats=2 if limit == "max_num_seqs" else 8))
+    setattr(given["vllm_config"].scheduler_config, limit, 2)
+    engine = harness.Engine(None)
+    harness.install(engine, config, given)
     for number in range(2):
         engine.add(harness.request(f"low-{number}", 32, 1000, tenant="low"))
     engine.run(0.5)

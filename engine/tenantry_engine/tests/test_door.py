@@ -46,6 +46,38 @@ async def test_everybody_else_is_default_and_counted(scope: dict[str, Any], outc
     assert bench.figure("tenantry_identity_total", outcome=outcome) == 1
 
 
+def claiming(*values: bytes, name: bytes = b"x-tenant-id") -> dict[str, Any]:
+    """A request with these headers, as they came over the wire."""
+    return {**request(tenant=None), "headers": [(name, value) for value in values]}
+
+
+@pytest.mark.parametrize(
+    ("scope", "outcome"),
+    [
+        (claiming(b"gold", b"free"), "malformed"),
+        (claiming(b"free", b"gold"), "malformed"),
+        (claiming(b"free, gold"), "unknown"),
+        (claiming(b"gold\x00"), "malformed"),
+        (claiming(b"g" * 10_240), "malformed"),
+        (claiming(b"gold", name=b"x_tenant_id"), "absent"),
+        ({**claiming(b"gold"), "client": ("8.8.8.8", 1)}, "untrusted"),
+        ({**claiming(b"free", b"gold"), "client": ("8.8.8.8", 1)}, "untrusted"),
+    ],
+    ids=["two", "two turned round", "joined", "null", "10 kB", "underscores", "peer", "peer, two"],
+)
+@pytest.mark.parametrize("open_tenants", [False, True], ids=["listed", "open"])
+async def test_a_forged_name_never_gets_the_better_of_two_tenants_and_is_counted(
+    scope: dict[str, Any], outcome: str, open_tenants: bool
+) -> None:
+    seen: list[Any] = []
+    bench = Bench(asgi.noting(seen), a_config("gold", "free", open_tenants=open_tenants))
+    await bench.call(scope)
+    assert seen[0][0].tenant == "default"
+    assert bench.ends("gold") == bench.ends("free") == {}
+    counted = "malformed" if outcome == "unknown" and open_tenants else outcome
+    assert bench.figure("tenantry_identity_total", outcome=counted) == 1
+
+
 @pytest.mark.parametrize(
     ("tenant", "reason"), [("silver", "UnknownTenant"), ("", "MalformedTenant")]
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tenantry_api.choices import Fairness
+from tenantry_core.ordering import ORDERINGS
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore")]
 
@@ -128,6 +129,25 @@ def test_a_request_starts_when_its_grammar_is_ready_and_not_before(
     assert len(engine.finished) > 20
     grammar.set_result(features.Grammar())
     engine.run(0.5, refill)
+    assert engine.tokens_by_request["json"] == 4
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS)
+def test_under_every_ordering_it_starts_within_two_steps_of_its_grammar(
+    features: Any, recount: Any, harness: Any, ordering: str
+) -> None:
+    config = recount.configuration(ordering)
+    engine = features.engine(config, features.Options(), use_async=False)
+    json, grammar = features.structured("json", 40, 4, tenant="gold")
+    engine.add(json)
+    refill = harness.backlog(["gold", "silver"], 3, 20, 5)
+    for _ in range(5):
+        refill(engine)
+        assert "json" not in engine.step().tokens
+    assert len(engine.first) > 3
+    grammar.set_result(features.Grammar())
+    assert any("json" in engine.step().tokens for _ in range(2))
+    engine.drain()
     assert engine.tokens_by_request["json"] == 4
 
 

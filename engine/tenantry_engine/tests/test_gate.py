@@ -1,5 +1,8 @@
 """Who is let in, and whose wait counts: without vLLM."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tenantry_core import seats
 from tenantry_core.ledger import BACKGROUND, Rank
 from tenantry_core.seats import Holding
@@ -89,6 +92,23 @@ def test_within_a_step_what_was_admitted_counts_as_served() -> None:
     assert entry.next() == "many"
     entry.taken("many", 2.0)
     assert entry.next() == "one"
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=12))
+def test_whoever_was_served_least_goes_next_and_of_those_alike_whoever_came_first(
+    those: list[tuple[int, int]],
+) -> None:
+    came = {f"t{number:02}": float(at) for number, (_, at) in enumerate(those)}
+    tags = {f"t{number:02}": float(tag) for number, (tag, _) in enumerate(those)}
+    holdings = [a_tenant(name, tag, 0, 9) for name, tag in tags.items()]
+    gate = a_gate(*holdings, free=30)
+    entry = Admission([h.rank for h in holdings], gate, lambda tenant: tenant, came.__getitem__)
+    for _ in range(30):
+        best = min(tags, key=lambda tenant: (tags[tenant], came[tenant], tenant))
+        assert entry.next() == best
+        entry.taken(best, 1.0)
+        tags[best] += 1.0
+    assert entry.next() is None
 
 
 def see(waits: Waits, now: float, *holdings: Holding, fresh: str = "quiet") -> None:

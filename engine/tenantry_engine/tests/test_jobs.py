@@ -48,6 +48,15 @@ def test_vllm_s_priority_is_turned_round() -> None:
     assert some_jobs().job(a_request("r", 10, priority=-7)).priority == 7
 
 
+def test_what_a_client_says_of_a_deadline_is_not_believed() -> None:
+    request = a_request("r", 10)
+    request.sampling_params = SimpleNamespace(extra_args={"deadline": 0.001, "ttl": 1})
+    jobs = some_jobs()
+    jobs.order = Order("Deadline")
+    assert jobs.job(request).deadline == float("inf")
+    assert jobs.key(request) == jobs.key(a_request("r", 10))
+
+
 def test_max_tokens_is_not_taken_for_a_length() -> None:
     assert some_jobs().job(a_request("r", 10)).length < 1000
 

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -120,6 +121,49 @@ def test_notices_are_logged_once(
     assert sum("the policy wins" in line for line in lines) == 1
     assert sum("spec.weight" in line for line in lines) == 1
     assert all(record.name == configuration.LOGGER_NAME for record in caplog.records)
+
+
+OFTEN = """
+import multiprocessing, sys
+sys.argv = ["/venv/bin/vllm", "serve", "a/model", "--scheduler-cls", sys.argv[1]]
+from tenantry_engine.plugin import register
+
+def look():
+    for _ in range(3):
+        register()
+    from vllm.v1.engine.output_processor import OutputProcessor
+    function, layers = OutputProcessor.add_request, 0
+    while hasattr(function, "__wrapped__"):
+        function, layers = function.__wrapped__, layers + 1
+    print(layers, flush=True)
+
+if __name__ == "__main__":
+    look()
+    child = multiprocessing.get_context("spawn").Process(target=look)
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
+"""
+
+
+@pytest.mark.engine
+def test_registered_three_times_and_in_a_child_it_wraps_vllm_once_in_each_process(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "often.py"
+    program.write_text(OFTEN)
+    environ = {**os.environ, "VLLM_SCHEDULER_TENANT_SHARE": "gold=1", **FREE}
+    answer = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, str(program), names.SCHEDULER_CLASS],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.split() == ["1", "1"]
+    assert "Duplicated" not in answer.stderr
 
 
 def test_a_policy_without_our_scheduler_is_said_to_have_no_effect(

@@ -43,6 +43,7 @@ class Owner:
 
     def __init__(self) -> None:
         self.made = 1
+        self.deferred_made = 2
 
     def method(self, request: Any, timestamp: float) -> None:
         """Stands for a method."""
@@ -59,6 +60,10 @@ class Owner:
         (seams.method("method", "request", "timestamp"), True),
         (seams.method("method", "request", "drop_stale_output"), False),
         (seams.method("gone"), False),
+        (seams.alone("made"), False),
+        (seams.alone("made", "deferred_made"), True),
+        (seams.alone("deferred_made"), True),
+        (seams.alone("gone"), False),
         (seams.method("__doc__"), False),
     ],
     ids=[
@@ -70,6 +75,10 @@ class Owner:
         "with its parameters",
         "without a parameter",
         "no method",
+        "one of a kind that is not known",
+        "all of a kind are known",
+        "the only one of a kind",
+        "none of a kind",
         "not callable",
     ],
 )

@@ -67,6 +67,18 @@ def test_of_a_crowd_of_one_tenant_the_second_is_behind_another_tenant_s_only_req
     assert "one-0" in order[:2]
 
 
+def test_of_tenants_that_were_never_served_the_first_to_come_is_the_first_to_go(
+    harness: Any,
+) -> None:
+    names = ["zoe", "bob", "mia", "ann"]
+    engine = harness.ours(weighted(**dict.fromkeys(names, 1)), harness.Size(seats=1))
+    for name in names:
+        engine.add(harness.request(name, 20, 3, tenant=name))
+        engine.idle(0.001)
+    engine.drain()
+    assert sorted(engine.first, key=engine.first.__getitem__) == names
+
+
 def test_weights_far_apart_keep_their_order_and_nothing_is_not_a_number(harness: Any) -> None:
     engine = harness.ours(weighted(idle=0, small=1, large=99, huge=1e13))
     refill = harness.backlog(["idle", "small", "large", "huge"], 20, 64, 16)
