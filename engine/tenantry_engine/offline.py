@@ -126,8 +126,10 @@ def vllm_config(size: Size, *, use_async: bool = False, folder: Path | None = No
     return config
 
 
-def arguments(size: Size, *, use_async: bool = False, folder: Path | None = None) -> dict[str, Any]:
-    """What vLLM builds a scheduler with. Statistics are off: nothing then reads a real clock."""
+def arguments(
+    size: Size, *, use_async: bool = False, folder: Path | None = None, log_stats: bool = False
+) -> dict[str, Any]:
+    """What vLLM builds a scheduler with. Without statistics nothing reads a real clock."""
     config = vllm_config(size, use_async=use_async, folder=folder)
     spec = FullAttentionSpec(
         block_size=size.block, num_kv_heads=1, head_size=1, dtype=torch.float32
@@ -143,7 +145,7 @@ def arguments(size: Size, *, use_async: bool = False, folder: Path | None = None
         "structured_output_manager": StructuredOutputManager(config),
         "block_size": size.block,
         "hash_block_size": size.block,
-        "log_stats": False,
+        "log_stats": log_stats,
     }
 
 

@@ -73,8 +73,23 @@ class Simulation:
 EFFORT: Final = {"N7": 20.0, "N4": 10.0, "tiers": 12.0}
 
 
+class Kind:
+    """What is alike for all jobs that are no simulations: whether it has to run alone, whether only
+    vLLM's own scheduler runs, and about how long it takes, compared with others."""
+
+    __slots__ = ()
+    alone: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
+    effort: ClassVar[float] = 25.0
+
+    @property
+    def title(self) -> str:
+        """For progress."""
+        return _title(self)
+
+
 @dataclass(frozen=True, slots=True)
-class Fidelity:
+class Fidelity(Kind):
     """Closed loops as they were measured on a GPU, each with the profile, or with a fit that left
     its workload out. `data` is the folder of public data.
     """
@@ -83,18 +98,12 @@ class Fidelity:
     data: str
     apart: bool = False
 
-    alone: ClassVar[bool] = False
     plain: ClassVar[bool] = True
     effort: ClassVar[float] = 20.0
 
-    @property
-    def title(self) -> str:
-        """For progress."""
-        return f"measured runs on {self.gpu}{', workload left out of the fit' * self.apart}"
-
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class Alike(Kind):
     """One tenant under our scheduler and under vLLM's: are all steps equal?"""
 
     scenario: str
@@ -102,18 +111,11 @@ class Alike:
     seed: int
     duration: float
 
-    alone: ClassVar[bool] = False
-    plain: ClassVar[bool] = False
     effort: ClassVar[float] = 6.0
-
-    @property
-    def title(self) -> str:
-        """For progress."""
-        return f"{self.scenario} {self.tenant} alone, step by step, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
-class Overhead:
+class Overhead(Kind):
     """The CPU time of a case of `tenantry_bench.overhead`, the median of `runs`."""
 
     case: str
@@ -121,17 +123,10 @@ class Overhead:
     steps: int = 300
 
     alone: ClassVar[bool] = True
-    plain: ClassVar[bool] = False
-    effort: ClassVar[float] = 25.0
-
-    @property
-    def title(self) -> str:
-        """For progress."""
-        return f"overhead: {self.case}"
 
 
 @dataclass(frozen=True, slots=True)
-class Recount:
+class Recount(Kind):
     """So many random steps with an ordering, each counter counted a second time after each.
 
     `other` takes the other release of vLLM that the tests know.
@@ -141,15 +136,18 @@ class Recount:
     steps: int = 10_000
     other: bool = False
 
-    alone: ClassVar[bool] = False
-    plain: ClassVar[bool] = False
-    effort: ClassVar[float] = 25.0
 
-    @property
-    def title(self) -> str:
-        """For progress."""
-        release = ", the other vLLM" * self.other
-        return f"random loads: {self.ordering}, {self.steps:,} steps a cell{release}"
+def _title(job: Kind) -> str:
+    if isinstance(job, Fidelity):
+        return f"measured runs on {job.gpu}{', workload left out of the fit' * job.apart}"
+    if isinstance(job, Alike):
+        return f"{job.scenario} {job.tenant} alone, step by step, seed {job.seed}"
+    if isinstance(job, Overhead):
+        return f"overhead: {job.case}"
+    if isinstance(job, Recount):
+        release = ", the other vLLM" * job.other
+        return f"random loads: {job.ordering}, {job.steps:,} steps a cell{release}"
+    raise TypeError(f"a {type(job).__name__} is no job")
 
 
 Job = Simulation | Fidelity | Alike | Overhead | Recount

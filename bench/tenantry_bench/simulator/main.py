@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import sys
 import time
 from dataclasses import dataclass, field
@@ -12,7 +14,6 @@ from tenantry_bench import results
 from tenantry_bench.errors import BadInputError
 from tenantry_bench.results import About
 from tenantry_bench.simulator import show
-from tenantry_bench.simulator.batch import quiet
 from tenantry_bench.simulator.command import PROGRAM, checked, listing, parsed
 from tenantry_bench.simulator.contest import DEDICATED
 from tenantry_core.quantiles import EMPTY
@@ -47,7 +48,7 @@ def run(argv: Sequence[str]) -> int:
         if given.list:
             print(listing())  # noqa: T201 - the result
             return 0
-        quiet()
+        _quiet()
         return _simulate(checked(given, argv))
     except BadInputError as error:
         say(str(error))
@@ -65,6 +66,16 @@ def run(argv: Sequence[str]) -> int:
 def say(text: str) -> None:
     """Tell the user something that is no result."""
     print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)  # noqa: T201 - progress
+
+
+def _quiet() -> None:
+    """Silence vLLM, whose log lines are about the machine that it runs on. Before it is imported.
+
+    The warnings that Tenantry's own scheduler logs about single requests go with them: rows count
+    what they say.
+    """
+    os.environ["VLLM_CONFIGURE_LOGGING"] = "0"
+    logging.getLogger("vllm").setLevel(logging.CRITICAL)
 
 
 class Progress:

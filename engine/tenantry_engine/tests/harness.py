@@ -4,29 +4,25 @@ A step costs what `Cost` says. The answers are what a worker would send back: on
 is through. Everything is deterministic.
 """
 
-import functools
+import copy
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from prometheus_client import CollectorRegistry
-from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, VllmConfig
 from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
-from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.core.kv_cache_utils import get_request_block_hasher
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.request_queue import FCFSRequestQueue
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine import EngineCoreEventType
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
 from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
-from vllm.v1.structured_output import StructuredOutputManager
 
-from e2e import models, paths
+from tenantry_engine import offline
 from tenantry_engine.conductor import Setup
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.fair import FairAsyncScheduler, FairScheduler
@@ -34,6 +30,8 @@ from tenantry_engine.metrics import EngineMetrics
 from tenantry_engine.waiting import Choose, TenantQueue, first
 
 BLOCK = 16
+LONGEST = 2048
+"""Tokens of a block, and of prompt and output of a request together."""
 ABORTED = RequestStatus.FINISHED_ABORTED
 PREEMPTED = EngineCoreEventType.PREEMPTED
 PAUSED = PauseState.PAUSED_ALL
@@ -67,48 +65,13 @@ class Shot:
     seconds: float
 
 
-@functools.cache
-def model() -> str:
-    """The folder of the tiny model; only its config and tokenizer are read here."""
-    return str(models.make("tiny", paths.cache() / "models" / "tiny"))
-
-
-def vllm_config(size: Size, *, use_async: bool = False) -> Any:
-    """vLLM's configuration for an engine of that size."""
-    cache = CacheConfig(block_size=BLOCK, enable_prefix_caching=True)
-    config = VllmConfig(
-        model_config=ModelConfig(model=model(), dtype="float32", seed=0, max_model_len=2048),
-        scheduler_config=SchedulerConfig(
-            max_num_seqs=size.seats,
-            max_num_batched_tokens=size.tokens,
-            max_model_len=2048,
-            is_encoder_decoder=False,
-            enable_chunked_prefill=True,
-        ),
-        cache_config=cache,
-    )
-    config.scheduler_config.async_scheduling = use_async  # the CPU platform has switched it off
-    cache.num_gpu_blocks = size.blocks
-    return config
-
-
 def arguments(size: Size, *, use_async: bool = False) -> dict[str, Any]:
-    """What vLLM builds a scheduler with."""
-    config = vllm_config(size, use_async=use_async)
-    spec = FullAttentionSpec(block_size=BLOCK, num_kv_heads=1, head_size=1, dtype=torch.float32)
-    init_none_hash(sha256)
-    return {
-        "vllm_config": config,
-        "kv_cache_config": KVCacheConfig(
-            num_blocks=size.blocks,
-            kv_cache_tensors=[],
-            kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)],
-        ),
-        "structured_output_manager": StructuredOutputManager(config),
-        "block_size": BLOCK,
-        "hash_block_size": BLOCK,
-        "log_stats": True,
-    }
+    """What vLLM builds a scheduler with; a test may change it."""
+    whole = offline.Size(size.seats, size.tokens, size.blocks, block=BLOCK, longest=LONGEST)
+    given = offline.arguments(whole, use_async=use_async, log_stats=True)
+    config = given["vllm_config"]
+    config.model_config = copy.copy(config.model_config)  # all engines share the first
+    return given
 
 
 def request(

@@ -102,8 +102,8 @@ def diffusion(config: Any) -> None:
         (priority, "--scheduling-policy=priority cannot be used"),
         (kv_connector, "the KV connector OffloadingConnector .* cannot be used"),
         (encoder_connector, "the encoder-cache connector ECExampleConnector .* cannot be used"),
-        (encoder_decoder, "the encoder-decoder model .*tiny cannot be used"),
-        (diffusion, "the diffusion language model .*tiny cannot be used"),
+        (encoder_decoder, "the encoder-decoder model .*model-2048 cannot be used"),
+        (diffusion, "the diffusion language model .*model-2048 cannot be used"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -1,6 +1,7 @@
 """The door, the tagging and both metrics ports, under the real `vllm serve` on the CPU."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,8 @@ def test_the_header_decides_and_a_forged_argument_does_not(
         ("gold", STRANGER, {}, "untrusted"),
         ("gold", STRANGER, {"X-Forwarded-For": GATEWAY}, "untrusted"),
         ("x" * 129, GATEWAY, {}, "malformed"),
+        ("x" * 10_240, GATEWAY, {}, "malformed"),
+        ("free, gold", GATEWAY, {}, "unknown"),
         (None, GATEWAY, {}, "absent"),
     ],
 )
@@ -154,6 +157,29 @@ def test_a_tenant_hits_its_own_prefixes_and_nobody_elses(main: Server) -> None:
     main.complete("gold", prompt=LONG)
     assert hits("gold") - before[0] == 96
     assert hits("free") == before[1]
+
+
+def test_a_prompt_longer_than_the_engine_takes_is_refused_and_the_next_request_is_served(
+    main: Server,
+) -> None:
+    answer = main.complete("gold", prompt=[5] * 3000)
+    assert answer.status == 400
+    assert b"2048" in answer.body
+    assert b"3000" in answer.body
+    assert main.complete("gold").status == 200
+
+
+def test_two_requests_with_one_id_belong_to_two_tenants(main: Server) -> None:
+    before = main.served("gold"), main.served("free")
+    body = {"model": "tiny", "prompt": [5, 6, 7], "max_tokens": 200, "ignore_eos": True}
+
+    def ask(tenant: str) -> int:
+        named = {"X-Request-Id": "the-same"}
+        return main.post("/v1/completions", body, tenant, headers=named).status
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(ask, ("gold", "free"))) == [200, 200]
+    assert (main.served("gold") - before[0], main.served("free") - before[1]) == (200, 200)
 
 
 def test_every_request_is_counted_once_by_how_it_ended(main: Server) -> None:
