@@ -101,7 +101,12 @@ def _options(argv: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     )
     parser.add_argument("--policy", required=True, type=Path, help="a TenantServingPolicy")
     own, dashes, rest = _split(argv)
-    options = parser.parse_args(own)
+    options, strange = parser.parse_known_args(own)
+    if strange:
+        parser.error(
+            f"{' '.join(strange)} is for `vllm serve`: write it after `--`, as in "
+            f"tenantry serve --policy {options.policy} -- {' '.join([*strange, *rest])}"
+        )
     if not dashes or not rest:
         parser.error("the arguments of `vllm serve` are missing: write them after `--`")
     return options.policy, rest

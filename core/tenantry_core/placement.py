@@ -25,6 +25,7 @@ class Misfit(StrEnum):
     SHARED_NODE = "shared_node"
     MIXED_SLICES = "mixed_slices"
     NO_SLICES = "no_slices"
+    TOO_LARGE = "too_large"
     UNKNOWN_NODE = "unknown_node"
     UNUSABLE = "unusable"
     LABELS = "labels"
@@ -38,6 +39,7 @@ TEXTS: Mapping[Misfit, str] = {
     Misfit.SHARED_NODE: "tenantry: node shares its GPUs and the pod asks for whole ones",
     Misfit.MIXED_SLICES: "tenantry: pod asks for more than one kind of GPU slice",
     Misfit.NO_SLICES: "tenantry: node has no such GPU slices",
+    Misfit.TOO_LARGE: "tenantry: pod asks for more GPU slices than the node has",
     Misfit.UNKNOWN_NODE: "tenantry: node is not in the books yet",
     Misfit.UNUSABLE: "tenantry: node is not ready or not schedulable",
     Misfit.LABELS: "tenantry: node labels do not match the pod",
@@ -45,7 +47,9 @@ TEXTS: Mapping[Misfit, str] = {
 }
 
 #: What removing pods from the node would not change.
-UNRESOLVABLE = frozenset({Misfit.SHARED_NODE, Misfit.MIXED_SLICES, Misfit.NO_SLICES})
+UNRESOLVABLE = frozenset(
+    {Misfit.SHARED_NODE, Misfit.MIXED_SLICES, Misfit.NO_SLICES, Misfit.TOO_LARGE}
+)
 
 
 @dataclass(frozen=True)
@@ -154,18 +158,21 @@ def allowed(pod: Wanted, node: Node) -> Misfit | None:
 
 
 def kind_misfit(pod: Wanted, node: Node) -> Misfit | None:
-    """Why the slices of this node are not of the kind that the pod asks for, or None.
+    """Why the slices of this node are not of the kind that the pod asks for, or too few even when
+    nobody else has any, or None.
 
     `nvidia.com/gpu` means a whole GPU, unless the pod chooses by label; a node that shares its
     GPUs under the same name would otherwise give it a part of one.
     """
     if len(pod.slices) > 1:
         return Misfit.MIXED_SLICES
-    for resource in pod.slices:
+    for resource, count in pod.slices.items():
         if resource not in node.slices:
             return Misfit.NO_SLICES
         if resource == slices.GPU and node.slices[resource].shared and not pod.chooses_slices:
             return Misfit.SHARED_NODE
+        if count > node.allocatable.get(resource, 0):
+            return Misfit.TOO_LARGE
     return None
 
 

@@ -163,7 +163,8 @@ class Spec(Part):
     weight: Quantity = Field(
         Decimal(1),
         description="This policy's claim on the cluster's GPUs against the other policies of its "
-        "namespace; only ratios count. 0: only what nobody else wants.",
+        'namespace; only ratios count. With a point it needs quotes: "1.5". 0: only what nobody '
+        "else wants.",
     )
     identity: Identity | None = Field(
         None, description="Who is calling. Left out: everybody is tenant `default`."

@@ -45,6 +45,8 @@ in a namespace can have its Secrets given to a pod there.
 
 """
 
+_AS_ABOVE: Mapping[str, str] = {"tenants[].dedicated.gpu": "gpu"}
+"""Objects with the fields of another, which the page lists once."""
 _DEPENDENT: Mapping[str, str] = {
     "model.servedName": "the policy's name",
     "model.source": "the hub",
@@ -91,12 +93,13 @@ def _nodes(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[st
         if child.get("type") == "array" and "properties" in below:
             here += "[]"
         yield here, child, needed
-        yield from _nodes(below, here)
+        if here not in _AS_ABOVE:
+            yield from _nodes(below, here)
 
 
 def _row(path: str, node: Mapping[str, Any], needed: bool) -> str:
     default = "required" if needed else _DEPENDENT.get(path) or _default(node)
-    cells = (f"`{path}`", _values(node), default, node["description"], _enforced(path, node))
+    cells = (f"`{path}`", _values(path, node), default, node["description"], _enforced(path, node))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -107,7 +110,9 @@ def _default(node: Mapping[str, Any]) -> str:
     return f"`{value}`"
 
 
-def _values(node: Mapping[str, Any]) -> str:
+def _values(path: str, node: Mapping[str, Any]) -> str:
+    if path in _AS_ABOVE:
+        return f"as `{_AS_ABOVE[path]}`"
     if "enum" in node:
         return ", ".join(f"`{value}`" for value in node["enum"])
     if node.get("x-kubernetes-int-or-string"):

@@ -124,8 +124,8 @@ class Tenant(Part):
     )
     weight: Quantity = Field(
         Decimal(1),
-        description="The tenant's claim against the other tenants; only ratios count. 0: served "
-        "only when nobody else waits.",
+        description="The tenant's claim against the other tenants; only ratios count. With a point "
+        'it needs quotes: "1.5". 0: served only when nobody else waits.',
     )
     tier: Tier = Field(
         Tier.STANDARD,

@@ -73,6 +73,8 @@ def quantity(value: object) -> Decimal:
         value = quantity_text(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, float) and re.fullmatch(QUANTITY_PATTERN, str(value)):
+        raise ValueError(f'{QUANTITY_MESSAGE}; write "{value}", with the quotes')
     text = str(value) if type(value) in (int, str) else ""
     if not re.fullmatch(QUANTITY_PATTERN, text):
         raise ValueError(QUANTITY_MESSAGE)

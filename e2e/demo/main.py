@@ -56,8 +56,7 @@ def _run(engine_only: bool, progress: Progress) -> int:
         measured, judgement = passes(lambda seed: measure(place, seed, progress), progress)
     command = f"make {'demo-engine' if engine_only else 'demo'}"
     picture, results = show.write(measured, judgement, command)
-    sys.stdout.write("\n".join(["", show.table(measured), "", show.sentence(measured), ""]))
-    sys.stdout.write("\n".join(["", *show.gate_lines(judgement), "", ""]))
+    sys.stdout.write(f"{show.report(measured, judgement)}\n")
     sys.stdout.write(f"picture: {picture}\nresults: {results}\n{show.verdict_line(judgement)}\n")
     sys.stdout.flush()
     progress.say(f"the demo took {time.monotonic() - begun:.0f} s")

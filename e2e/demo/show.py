@@ -39,6 +39,12 @@ def sentence(measured: Pass) -> str:
     )
 
 
+def report(measured: Pass, judgement: Judgement) -> str:
+    """Table, sentence and gates; without the sentence where the machine was too busy to tell."""
+    said = [] if judgement.verdict is Verdict.BUSY else ["", sentence(measured)]
+    return "\n".join(["", table(measured), *said, "", *gate_lines(judgement), ""])
+
+
 def gate_lines(judgement: Judgement) -> list[str]:
     """One line for each thing that must hold."""
     both = [*judgement.preconditions, *judgement.gates]
@@ -71,7 +77,11 @@ def write(measured: Pass, judgement: Judgement, command: str) -> tuple[Path, Pat
     picture, results = target / "noisy-neighbour.png", target / "results.json"
     drawn = [row for row in measured.rows if row.tenant != EVERYBODY]
     picture.write_bytes(
-        png(drawn, f"A quiet tenant and a noisy neighbour: {MODELS}", _caption(measured))
+        png(
+            drawn,
+            f"A quiet tenant and a noisy neighbour: {MODELS}",
+            _caption(measured, judgement),
+        )
     )
     about = About(command, metadata.version("tenantry"), measured.version)
     late = max(measured.lags.values(), key=lambda lag: worst(lag) or 0.0)
@@ -82,5 +92,7 @@ def write(measured: Pass, judgement: Judgement, command: str) -> tuple[Path, Pat
     return picture, results
 
 
-def _caption(measured: Pass) -> str:
-    return f"{SCENARIO}, seed {measured.seed}. {sentence(measured)}"
+def _caption(measured: Pass, judgement: Judgement) -> str:
+    busy = judgement.verdict is Verdict.BUSY
+    found = verdict_line(judgement) if busy else sentence(measured)
+    return f"{SCENARIO}, seed {measured.seed}. {found}"

@@ -44,6 +44,17 @@ def test_a_busy_machine_is_said_in_one_sentence() -> None:
     assert "\n" not in text
 
 
+@pytest.mark.parametrize(("lag", "told"), [(0.001, True), (0.03, False)], ids=["idle", "busy"])
+def test_what_a_busy_machine_showed_is_not_told_as_a_finding(lag: float, told: bool) -> None:
+    measured = a_pass(lag=lag)
+    judgement = judge(measured)
+    text = show.report(measured, judgement)
+    assert (show.sentence(measured) in text) is told
+    assert show.table(measured) in text
+    assert all(line in text for line in show.gate_lines(judgement))
+    assert (show.sentence(measured) in show._caption(measured, judgement)) is told
+
+
 def test_picture_and_document_are_written_with_rows_and_gates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,11 +63,26 @@ def shares_feasible(facts: Facts) -> Verdict:
         reason = Reason.NOT_ENTITLED if held else Reason.NO_NODE
         text = f"{len(waiting)} of {len(facts.pods)} engines wait for a GPU: {why}"
         return Verdict(State.FALSE, reason, text)
+    if not facts.pods:
+        return _without_engines(facts)
     unplaced = sum(not pod.placed for pod in facts.pods)
-    if unplaced or not facts.pods:
+    if unplaced:
         text = f"{unplaced} of {len(facts.pods)} engine pods wait for {names.SCHEDULER_NAME}."
         return Verdict(State.UNKNOWN, Reason.PENDING, text)
     return Verdict(State.TRUE, Reason.FEASIBLE, "Every engine has its GPU share.")
+
+
+def _without_engines(facts: Facts) -> Verdict:
+    """What is said of engines where there is no pod of one."""
+    if facts.obstacle is not None:
+        text = f"There is no engine yet: {facts.obstacle.message}"
+        return Verdict(State.UNKNOWN, facts.obstacle.reason, text)
+    if facts.rollout.refused:
+        text = f"There is no engine yet: {facts.rollout.refused}"
+        return Verdict(State.UNKNOWN, Reason.ERROR, text)
+    if facts.rollout.seen and facts.rollout.wanted == 0:
+        return Verdict(State.UNKNOWN, Reason.NO_REPLICAS, "No engine is asked for.")
+    return Verdict(State.UNKNOWN, Reason.PENDING, "There is no engine yet.")
 
 
 def engine_active(facts: Facts) -> Verdict:
@@ -75,14 +90,14 @@ def engine_active(facts: Facts) -> Verdict:
     if facts.mode is Mode.OFF:
         text = "scheduling.mode is Off: stock vLLM serves, without Tenantry."
         return Verdict(State.UNKNOWN, Reason.OFF, text)
+    if not facts.pods:
+        return _without_engines(facts)
     idle = [pod for pod in facts.pods if _engine(facts, pod).active is False]
     if idle:
         return _inactive(facts, idle[0], len(idle))
     ready = [pod for pod in facts.pods if pod.ready]
     if not ready:
-        none = facts.rollout.wanted == 0
-        reason = Reason.NO_REPLICAS if none else Reason.PENDING
-        return Verdict(State.UNKNOWN, reason, "No engine answers yet.")
+        return Verdict(State.UNKNOWN, Reason.PENDING, "No engine answers yet.")
     if any(pod.uid not in facts.engines for pod in ready):
         return Verdict(State.UNKNOWN, Reason.PENDING, "An engine has not been asked yet.")
     silent = [pod for pod in ready if _engine(facts, pod).active is None]
@@ -134,8 +149,7 @@ def objectives_met(facts: Facts) -> Verdict:
 
 def rollout_unblocked(facts: Facts) -> Verdict:
     """Whether the roll-out goes on by itself."""
-    troubles = (facts.rollout.refused, *(pod.trouble for pod in facts.pods))
-    trouble = next(filter(None, troubles), "")
+    trouble = _trouble(facts)
     if facts.rollout.late:
         text = f"{facts.rollout.late} {trouble}".strip()
         return Verdict(State.FALSE, Reason.DEADLINE_EXCEEDED, text)
@@ -146,6 +160,17 @@ def rollout_unblocked(facts: Facts) -> Verdict:
     if facts.rollout.done:
         return Verdict(State.TRUE, Reason.ROLLED_OUT, "Every engine is as the policy says.")
     return Verdict(State.TRUE, Reason.ROLLING_OUT, _progress(facts.rollout))
+
+
+def _trouble(facts: Facts) -> str:
+    """Why no pod can be made, or a container does not run; empty if there is no such reason."""
+    stuck = (pod.trouble for pod in facts.pods if pod.stuck)
+    troubles = (facts.rollout.refused, *stuck, *(pod.trouble for pod in facts.pods))
+    return next(filter(None, troubles), "")
+
+
+def _stuck(facts: Facts) -> bool:
+    return bool(facts.rollout.refused) or any(pod.stuck for pod in facts.pods)
 
 
 def _progress(seen: Rollout) -> str:
@@ -175,20 +200,25 @@ def _not_rolled_out(facts: Facts) -> Verdict:
 
 def reconciling(facts: Facts) -> Verdict:
     """Whether work is under way (kstatus)."""
-    obstacle = facts.obstacle
-    if obstacle is not None and obstacle.passing:
-        return Verdict(State.TRUE, Reason.PROGRESSING, obstacle.message)
-    if obstacle is None and not facts.rollout.done and not facts.rollout.late:
-        return Verdict(State.TRUE, Reason.PROGRESSING, _progress(facts.rollout))
+    stands = stalled(facts)
+    if stands.state is State.TRUE:
+        return Verdict(State.FALSE, stands.reason, f"Somebody has to act first: {stands.message}")
+    if facts.obstacle is not None:
+        return Verdict(State.TRUE, Reason.PROGRESSING, facts.obstacle.message)
+    if not facts.rollout.done:
+        text = f"{_progress(facts.rollout)} {_trouble(facts)}".strip()
+        return Verdict(State.TRUE, Reason.PROGRESSING, text)
     return Verdict(State.FALSE, Reason.RECONCILED, "Nothing is left to do.")
 
 
 def stalled(facts: Facts) -> Verdict:
     """Whether somebody has to act before work can go on (kstatus)."""
+    if facts.obstacle is None and facts.rollout.late:
+        return Verdict(State.TRUE, *rollout_unblocked(facts)[1:])
     if facts.obstacle is not None and not facts.obstacle.passing:
         return Verdict(State.TRUE, facts.obstacle.reason, facts.obstacle.message)
-    if facts.rollout.late:
-        return Verdict(State.TRUE, Reason.DEADLINE_EXCEEDED, facts.rollout.late)
+    if facts.obstacle is None and not facts.rollout.done and _stuck(facts):
+        return Verdict(State.TRUE, Reason.ERROR, _trouble(facts))
     return Verdict(State.FALSE, Reason.RECONCILED, "Nothing stands in the way.")
 
 

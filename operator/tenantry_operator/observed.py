@@ -9,11 +9,14 @@ from tenantry_operator.desired.labels import selector
 
 # Waiting for these is part of every start; every other reason is trouble.
 _HARMLESS = frozenset({"", "ContainerCreating", "PodInitializing"})
+GIVEN_UP = 3
+"""Starts again after which a container that fails is not expected to recover by itself."""
 
 
 @dataclass(frozen=True)
 class Pod:
-    """One engine pod. `trouble` and `unschedulable` are sentences, empty where there is none."""
+    """One engine pod. `trouble` and `unschedulable` are sentences, empty where there is none;
+    `stuck`: the trouble does not pass by itself."""
 
     name: str
     uid: str
@@ -24,6 +27,7 @@ class Pod:
     placed: bool = False
     told_hash: str = ""
     trouble: str = ""
+    stuck: bool = False
     unschedulable: str = ""
 
 
@@ -100,6 +104,7 @@ def _pod(manifest: Mapping[str, Any]) -> Pod:
     meta, status = manifest["metadata"], manifest.get("status", {})
     conditions = status.get("conditions", [])
     placed = _condition(conditions, "PodScheduled")
+    trouble, stuck = _trouble(meta, status)
     waits = placed.get("status") == "False" and placed.get("reason") == "Unschedulable"
     return Pod(
         name=meta["name"],
@@ -110,23 +115,47 @@ def _pod(manifest: Mapping[str, Any]) -> Pod:
         terminating="deletionTimestamp" in meta,
         placed=placed.get("status") == "True",
         told_hash=meta.get("annotations", {}).get(names.ANNOTATION_POLICY_HASH, ""),
-        trouble=_trouble(meta["name"], status),
+        trouble=trouble,
+        stuck=stuck,
         unschedulable=str(placed.get("message", "")) if waits else "",
     )
 
 
-def _trouble(name: str, status: Mapping[str, Any]) -> str:
-    """Why a container does not start, in a sentence."""
+def _trouble(meta: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, bool]:
+    """Why a container does not start, or does not stay, in a sentence that says what to do; and
+    whether that will not pass by itself."""
     lists = (status.get("initContainerStatuses", []), status.get("containerStatuses", []))
     for container in (item for group in lists for item in group):
-        waiting = container.get("state", {}).get("waiting", {})
-        reason = waiting.get("reason", "")
-        if reason not in _HARMLESS:
-            message = waiting.get("message", "")
-            return f"pod {name}, container {container['name']}: {reason}" + (
-                f": {message}" if message else ""
-            )
-    return ""
+        sentence = _crash(meta, container) or _hold_up(container)
+        if sentence and not container.get("ready"):
+            held = not _crash(meta, container)
+            stuck = held or container.get("restartCount", 0) >= GIVEN_UP
+            return f"pod {meta['name']}, container {container['name']}: {sentence}", stuck
+    return "", False
+
+
+def _crash(meta: Mapping[str, Any], container: Mapping[str, Any]) -> str:
+    """How a container has failed, and the command that shows why."""
+    state, last = container.get("state", {}), container.get("lastState", {})
+    ended = state.get("terminated") or last.get("terminated") or {}
+    if not ended.get("exitCode"):
+        return ""
+    count = container.get("restartCount", 0)
+    again = f", started again {count} time{'s' * (count > 1)}" if count else ""
+    # One that runs again has another log by now.
+    before = " --previous" if "running" in state else ""
+    where = f"-n {meta['namespace']} {meta['name']} -c {container['name']}{before}"
+    reason = ended.get("reason", "Error")
+    return f"{reason}, exit code {ended['exitCode']}{again}. See kubectl logs {where}"
+
+
+def _hold_up(container: Mapping[str, Any]) -> str:
+    """Why the kubelet does not start a container."""
+    waiting = container.get("state", {}).get("waiting", {})
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    if reason in _HARMLESS:
+        return ""
+    return f"{reason}: {message}" if message else str(reason)
 
 
 def _condition(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:

@@ -107,6 +107,25 @@ def test_wrong_use_ends_with_status_2(argv: list[str]) -> None:
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["m"], "m is for `vllm serve`: write it after `--`"),
+        (["m", "--port", "1"], "serve --policy p.yaml -- m --port 1"),
+        (["m", "--", "--port=1"], "serve --policy p.yaml -- m --port=1"),
+        (["--port=1", "--", "m"], "--port=1 is for `vllm serve`"),
+    ],
+    ids=["no dashes", "with a flag", "dashes too late", "a flag before them"],
+)
+def test_an_argument_of_vllm_s_before_the_dashes_is_shown_in_its_place(
+    argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        serve.run(["--policy", "p.yaml", *argv])
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
 def test_without_vllm_it_ends_with_status_3(tmp_path: Path) -> None:
     with pytest.raises(ServeError, match="no `vllm`") as caught:
         prepare(["--policy", str(a_policy(tmp_path)), "--", *ARGUMENTS], {}, nowhere)

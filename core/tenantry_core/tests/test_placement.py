@@ -72,6 +72,8 @@ SHARING = {slices.LABEL_COUNT: "4", slices.LABEL_REPLICAS: "2", slices.LABEL_STR
         pytest.param(
             a_pod(), a_node(taints=(Taint("k", "", "PreferNoSchedule"),)), None, id="soft taint"
         ),
+        pytest.param(a_pod({GPU: 4}), a_node(), None, id="all that it has"),
+        pytest.param(a_pod({GPU: 5}), a_node(), Misfit.TOO_LARGE, id="more than it has"),
         pytest.param(a_pod({SHARED: 1}), a_node(), Misfit.NO_SLICES, id="no such resource"),
         pytest.param(
             a_pod({GPU: 1, SHARED: 1}), a_node(), Misfit.MIXED_SLICES, id="two kinds at once"

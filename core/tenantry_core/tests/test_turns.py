@@ -206,5 +206,5 @@ def test_whose_turn_it_is_may_choose_when_it_asks(
     for uid, node in turns.deal(claimants, a_room(*gpus), WHOLE).nodes.items():
         asked = next(p for c in claimants for p in c.waiting if p.uid == uid)
         room = turns.deal(claimants, a_room(*gpus), WHOLE, until=uid).room
-        offer = Node(node, {}, slices={GPU: WHOLE})
+        offer = Node(node, {GPU: max(gpus)}, slices={GPU: WHOLE})
         assert placement.feasible(asked.wants, offer, room.free(node)) is None

@@ -23,6 +23,13 @@ def test_every_copy_is_what_the_types_say(path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == ""
 
 
+def test_the_page_says_what_a_field_means_once() -> None:
+    rows = [line.split(" | ") for line in reference.page().splitlines() if line.startswith("| `")]
+    meanings = [row[3] for row in rows if row[0].startswith(("| `gpu", "| `tenants[].dedicated"))]
+    assert len(meanings) == len(set(meanings)) > 5
+    assert ["| `tenants[].dedicated.gpu`", "as `gpu`"] in [row[:2] for row in rows]
+
+
 def test_check_finds_a_copy_that_differs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,12 @@ def test_what_is_no_quantity_is_refused_with_the_way_out(value: object) -> None:
         values.quantity(value)
 
 
+def test_a_number_with_a_point_is_shown_as_it_has_to_be_written() -> None:
+    with pytest.raises(ValueError, match=r'write "1[.]5", with the quotes'):
+        values.quantity(1.5)
+    assert values.quantity("1.5") == Decimal("1.5")
+
+
 def test_a_whole_number_that_an_editor_wrote_with_a_point_is_a_quantity() -> None:
     assert values.quantity(3.0) == 3
 

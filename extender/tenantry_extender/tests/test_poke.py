@@ -9,6 +9,7 @@ from tenantry_extender import manifests
 from tenantry_extender.books import Books, Kind
 from tenantry_extender.poke import Pauses, Poker
 from tenantry_extender.tests.builders import (
+    GPU,
     Body,
     a_node,
     a_pod,
@@ -165,6 +166,9 @@ async def test_our_reason_is_added_where_kube_scheduler_finds_full_nodes_itself(
         pytest.param(a_pod("a-2", "a", message="Insufficient cpu"), True, id="another reason"),
         pytest.param(a_pod("a-2", "a", message=FULL, reason="SchedulerError"), True, id="an error"),
         pytest.param(a_pod("b-2", "b", message=FULL), True, id="under its share"),
+        pytest.param(
+            a_pod("a-2", "a", message=FULL, resources={GPU: "8"}), True, id="no node is so large"
+        ),
         pytest.param(a_pod("a-2", "a", message=FULL), False, id="nobody else is there"),
     ],
 )

@@ -97,6 +97,18 @@ def test_each_node_has_its_own_reason() -> None:
     }
 
 
+def test_a_pod_that_is_too_large_for_any_node_is_told_so_and_claims_nothing() -> None:
+    books = books_of(
+        [a_node("gpu-0", 4)],
+        [a_pod("large", "a", resources={GPU: "8"}), *some_pods("b", 4)],
+        [a_policy("a"), a_policy("b")],
+    )
+    large = a_pod("large", "a", resources={GPU: "8"})
+    assert filtered(ask(books, large))[2] == {"gpu-0": TEXTS[Misfit.TOO_LARGE]}
+    hold(books, "b-0", "b-1", "b-2")
+    assert filtered(ask(books, a_pod("b-3", "b")))[0] == ["gpu-0"]
+
+
 def test_two_kinds_of_slices_at_once_fit_nowhere() -> None:
     pod = a_pod("x", "a", resources={GPU: "1", SHARED: "1"})
     _, failed, closed = filtered(ask(two_policies(), pod))

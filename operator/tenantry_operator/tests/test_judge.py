@@ -15,7 +15,9 @@ WAITING = a_pod(placed=False, ready=False, running=False, unschedulable="0/2 nod
 HELD = a_pod(
     placed=False, ready=False, running=False, unschedulable=f"0/2: {TEXTS[Misfit.OVER_SHARE]}"
 )
-BROKEN = a_pod(ready=False, trouble="pod x, container engine: ErrImageNeverPull")
+BROKEN = a_pod(ready=False, trouble="pod x, container engine: ErrImageNeverPull", stuck=True)
+CRASHED = a_pod(ready=False, trouble="pod x, container engine: Error, exit code 1.")
+NO_CLASS = Rollout(wanted=1, seen=True, refused="no PriorityClass with name gold was found")
 PENDING = Rollout(wanted=1, current=1, updated=1, seen=True)
 LATE = Rollout(wanted=1, current=1, updated=1, seen=True, late="timed out")
 TAKEN = Obstacle(Reason.NAME_TAKEN, "Service chat belongs to somebody else")
@@ -77,7 +79,12 @@ def test_engine_active(found: Facts, state: State, reason: Reason) -> None:
         pytest.param(facts(), T, Reason.FEASIBLE, id="every pod has a node"),
         pytest.param(facts(pods=(WAITING,)), F, Reason.NO_NODE, id="no node"),
         pytest.param(facts(pods=(HELD,)), F, Reason.NOT_ENTITLED, id="held by the extender"),
-        pytest.param(facts(pods=()), U, Reason.PENDING, id="no pod"),
+        pytest.param(facts(pods=(), rollout=PENDING), U, Reason.PENDING, id="no pod"),
+        pytest.param(facts(pods=()), U, Reason.NO_REPLICAS, id="no replicas"),
+        pytest.param(
+            facts(pods=(), rollout=Rollout(), obstacle=TAKEN), U, Reason.NAME_TAKEN, id="name taken"
+        ),
+        pytest.param(facts(pods=(), rollout=NO_CLASS), U, Reason.ERROR, id="no pod may be made"),
         pytest.param(facts(pods=(a_pod(placed=False),)), U, Reason.PENDING, id="not looked at yet"),
     ],
 )
@@ -136,6 +143,10 @@ def test_ready(found: Facts, state: State, reason: Reason) -> None:
         pytest.param(facts(rollout=LATE), F, T, id="late"),
         pytest.param(facts(obstacle=TAKEN), F, T, id="somebody has to act"),
         pytest.param(facts(obstacle=LEAVING), T, F, id="passes by itself"),
+        pytest.param(facts(rollout=PENDING, pods=(BROKEN,)), F, T, id="a bad image"),
+        pytest.param(facts(rollout=NO_CLASS, pods=()), F, T, id="no PriorityClass"),
+        pytest.param(facts(rollout=PENDING, pods=(CRASHED,)), T, F, id="crashed once"),
+        pytest.param(facts(rollout=PENDING, pods=(WAITING,)), T, F, id="waits for a GPU"),
     ],
 )
 def test_reconciling_and_stalled(found: Facts, reconciling: State, stalled: State) -> None:
@@ -161,6 +172,37 @@ def test_reconciling_and_stalled(found: Facts, reconciling: State, stalled: Stat
 )
 def test_rollout_unblocked(found: Facts, state: State, reason: Reason) -> None:
     assert judge.rollout_unblocked(found)[:2] == (state, reason)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        facts(rollout=PENDING, pods=(BROKEN,)),
+        facts(rollout=LATE, pods=(BROKEN,)),
+        facts(rollout=NO_CLASS, pods=()),
+        facts(rollout=Rollout(), pods=(), obstacle=TAKEN),
+    ],
+    ids=["a bad image", "late", "no PriorityClass", "name taken"],
+)
+def test_what_keeps_a_policy_from_ready_stands_in_every_condition_that_it_concerns(
+    found: Facts,
+) -> None:
+    ready = judge.ready(found)
+    assert judge.stalled(found) == (T, *ready[1:])
+    assert judge.reconciling(found) == (F, ready.reason, f"Somebody has to act first: {ready[2]}")
+    assert judge.rollout_unblocked(found) == ready
+
+
+def test_a_crash_is_told_while_it_is_waited_for_another_start() -> None:
+    found = facts(rollout=PENDING, pods=(CRASHED,))
+    assert judge.ready(found) == (F, Reason.ERROR, CRASHED.trouble)
+    assert judge.reconciling(found).message.endswith(CRASHED.trouble)
+
+
+def test_nobody_is_said_to_wait_where_there_are_no_engines() -> None:
+    found = facts(pods=(), rollout=Rollout(), obstacle=TAKEN)
+    for kind in (judge.shares_feasible, judge.engine_active):
+        assert kind(found).message == f"There is no engine yet: {TAKEN.message}"
 
 
 def test_fully_enforced_lists_the_paths() -> None:

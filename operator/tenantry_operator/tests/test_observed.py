@@ -50,13 +50,57 @@ def test_a_pod_that_no_node_takes_says_why() -> None:
         pytest.param(
             {"reason": "CrashLoopBackOff"},
             "pod chat-abc-1, container engine: CrashLoopBackOff",
-            id="a container that dies again and again",
+            id="a container that ends well again and again",
         ),
     ],
 )
 def test_a_container_that_does_not_start_says_why(waiting: dict[str, str], trouble: str) -> None:
     status = [{"name": "engine", "state": {"waiting": waiting}}]
-    assert _one(containerStatuses=status).trouble == trouble
+    found = _one(containerStatuses=status)
+    assert (found.trouble, found.stuck) == (trouble, bool(trouble))
+
+
+FAILED = {"terminated": {"exitCode": 1, "reason": "Error"}}
+LOOPS = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}
+LOG = "See kubectl logs -n llm chat-abc-1 -c engine"
+
+
+@pytest.mark.parametrize(
+    ("container", "trouble", "stuck"),
+    [
+        pytest.param({"state": FAILED}, f"Error, exit code 1. {LOG}", False, id="ended"),
+        pytest.param(
+            {"state": LOOPS, "lastState": FAILED, "restartCount": 1},
+            f"Error, exit code 1, started again 1 time. {LOG}",
+            False,
+            id="kept waiting after the second",
+        ),
+        pytest.param(
+            {"state": {"running": {}}, "lastState": FAILED, "restartCount": 4},
+            f"Error, exit code 1, started again 4 times. {LOG} --previous",
+            True,
+            id="runs for the fifth time",
+        ),
+        pytest.param(
+            {"state": {"running": {}}, "lastState": FAILED, "restartCount": 4, "ready": True},
+            "",
+            False,
+            id="has recovered",
+        ),
+        pytest.param(
+            {"state": {"terminated": {"exitCode": 0}}, "lastState": FAILED, "restartCount": 1},
+            "",
+            False,
+            id="has done its work at last",
+        ),
+    ],
+)
+def test_a_container_that_does_not_stay_says_where_to_look(
+    container: dict[str, Any], trouble: str, stuck: bool
+) -> None:
+    found = _one(containerStatuses=[{"name": "engine", **container}])
+    where = "pod chat-abc-1, container engine: "
+    assert (found.trouble, found.stuck) == (where + trouble if trouble else "", stuck)
 
 
 def _stranger(**changes: Any) -> dict[str, Any]:
