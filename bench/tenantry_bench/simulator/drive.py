@@ -107,7 +107,7 @@ class Drive:
             record = Record(body, self._indices[body.tenant])
             self.log.records[body.name] = record
             tenant = self._world.admit(body.tenant)
-            if tenant is None:
+            if tenant is None or body.refused:
                 self._refuse(record)
                 continue
             self._waiting[record.tenant] += 1

@@ -85,7 +85,10 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A request of a trace. `t` in seconds; `output` is its true length, `limit` its max_tokens."""
+    """A request of a trace. `t` in seconds; `output` is its true length, `limit` its max_tokens.
+
+    One that is `refused` is one that vLLM's front end does not let in.
+    """
 
     name: str
     tenant: str
@@ -96,6 +99,7 @@ class Recorded:
     priority: int = 0
     shared: tuple[int, ...] = ()
     cancel_at: float | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tenantry_bench.errors import BadInputError
-from tenantry_bench.recorded import SHOWN, TraceRequest, read_trace
+from tenantry_bench.recorded import TraceRequest, read_trace
 from tenantry_bench.simulator.scenario import LIMIT, POSITIONS, Recorded, Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 NOBODY = "default"
@@ -20,19 +22,19 @@ NOBODY = "default"
 def scenario(path: Path) -> Scenario:
     """Return the trace of a file as a scenario that runs until everything has ended.
 
-    Raises BadInputError that names each line or request that cannot be used.
+    Raises BadInputError that names each line that cannot be used.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"--trace {path}: cannot read it: {error}") from error
     lines = read_trace(text, f"--trace {path}")
-    found = [each for number, line in enumerate(lines, 1) for each in _requests(number, line)]
-    _check(path, found)
+    given = [each for number, line in enumerate(lines, 1) for each in _requests(number, line)]
+    found = list(_with_names_of_their_own(given))
     last = max(each.t for each in found)
     return Scenario(
         name=path.stem,
-        text=f"{len(found):,} requests of the trace {path.name}",
+        text=f"{len(found):,} requests of the trace {path.name}{_remarks(given)}",
         tenants=(),
         duration=math.nextafter(last, math.inf),
         window=(0.0, math.inf),
@@ -57,23 +59,32 @@ def _requests(number: int, line: TraceRequest) -> list[Recorded]:
             priority=line.priority or 0,
             shared=line.hash_ids,
             cancel_at=line.cancel_at,
+            refused=limit < 1 or line.prompt + line.output > POSITIONS,
         )
         for index in range(line.n)
     ]
 
 
-def _check(path: Path, found: Sequence[Recorded]) -> None:
+def _with_names_of_their_own(given: Sequence[Recorded]) -> Iterator[Recorded]:
+    """The requests, where an id that was taken before is made another one, as vLLM does."""
+    taken = {each.name for each in given}
     seen: set[str] = set()
-    bad = []
-    for each in found:
-        if each.name in seen:
-            bad.append(f"the id {each.name} is given twice")
-        seen.add(each.name)
-        if each.prompt + min(each.output, each.limit) > POSITIONS:
-            bad.append(
-                f"{each.name}: prompt {each.prompt} and output {min(each.output, each.limit)} "
-                f"are more than the {POSITIONS} tokens that the engine takes"
-            )
-    if bad:
-        more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-        raise BadInputError(f"--trace {path}: {'; '.join(bad[:SHOWN])}{more}")
+    for each in given:
+        name, number = each.name, 2
+        while name in seen or (name != each.name and name in taken):
+            name, number = f"{each.name}#{number}", number + 1
+        seen.add(name)
+        yield each if name == each.name else replace(each, name=name)
+
+
+def _remarks(given: Sequence[Recorded]) -> str:
+    """What the user should know of the file, in brackets."""
+    twice = len(given) - len({each.name for each in given})
+    refused = sum(each.refused for each in given)
+    said = (
+        "not in order of time" * any(b.t < a.t for a, b in pairwise(given)),
+        f"{twice:,} with an id that another has" * bool(twice),
+        f"{refused:,} of no length that the engine takes, which it refuses" * bool(refused),
+    )
+    told = "; ".join(filter(None, said))
+    return f" ({told})" if told else ""

@@ -174,6 +174,27 @@ def test_shared_prefixes_are_found_in_the_cache_of_one_tenant_only(world: Any) -
     assert {s.counts["cached"] for s in outcome.samples.values()} == {2 * 3 * 512}
 
 
+@pytest.mark.parametrize("arm", ["stock", "tenantry"])
+def test_every_request_of_a_trace_has_an_outcome(world: Any, arm: str) -> None:
+    trace = (
+        Recorded("fine", "a", 0.0, 100, 20),
+        Recorded("no engine takes it", "a", 0.1, 500_000, 64, refused=True),
+        Recorded("hangs up", "b", 0.2, 100, 4000, cancel_at=0.5),
+        Recorded("goes on", "b", 0.3, 100, 20),
+    )
+    scenario = replace(a_scenario(), tenants=(), trace=trace, drain=True, duration=1.0)
+    samples = world.judged(scenario, arm, world.options()).samples
+    ends = {
+        tenant: {end: sample.counts[end] for end in ("arrived", "finished", "refused", "failed")}
+        for tenant, sample in samples.items()
+    }
+    assert ends == {
+        "a": {"arrived": 2, "finished": 1, "refused": 1, "failed": 0},
+        "b": {"arrived": 2, "finished": 1, "refused": 0, "failed": 1},
+    }
+    assert samples["a"].counts["prompt"] == 100
+
+
 def test_a_request_that_can_never_fit_does_not_stop_the_clock(world: Any) -> None:
     trace = (Recorded("huge", "a", 0.0, 9_000, 5),)
     scenario = replace(a_scenario(), tenants=(), trace=trace, drain=False, duration=5.0)

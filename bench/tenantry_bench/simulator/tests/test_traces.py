@@ -53,16 +53,33 @@ def test_requests_without_tenant_and_id_are_everybodys(tmp_path: Path) -> None:
         ([LINE, {**LINE, "t": -1}], "line 2: t"),
         ([LINE, "", {**LINE, "prompt": 0}], "line 3: prompt"),
         ([{"t": 1, "prompt": 5}], "line 1: give out or max_tokens"),
-        ([LINE, LINE], "the id a-0 is given twice"),
-        ([{**LINE, "prompt": 200_000}], "a-0: prompt 200000 and output 7 are more than"),
     ],
-    ids=["empty", "no JSON", "time", "after a blank line", "no length", "twice", "too long"],
+    ids=["empty", "no JSON", "time", "after a blank line", "no length"],
 )
 def test_a_line_that_cannot_be_used_is_told(
     tmp_path: Path, lines: list[object], message: str
 ) -> None:
     with pytest.raises(BadInputError, match=message):
         traces.scenario(written(tmp_path, *lines))
+
+
+def test_an_id_that_is_given_twice_makes_two_requests_of_two_tenants(tmp_path: Path) -> None:
+    lines = [LINE, {**LINE, "tenant": "b"}, {**LINE, "id": "a-0#2"}, {**LINE, "t": 0.1}]
+    scenario = traces.scenario(written(tmp_path, *lines))
+    assert sorted((each.name, each.tenant) for each in scenario.trace) == [
+        ("a-0", "a"),
+        ("a-0#2", "a"),
+        ("a-0#3", "b"),
+        ("a-0#4", "a"),
+    ]
+    assert scenario.text.endswith("(not in order of time; 2 with an id that another has)")
+
+
+def test_what_no_engine_takes_is_a_refused_request_and_no_bad_line(tmp_path: Path) -> None:
+    lines = [LINE, {**LINE, "id": "b", "prompt": 200_000}, {**LINE, "id": "c", "max_tokens": 0}]
+    scenario = traces.scenario(written(tmp_path, *lines))
+    assert [each.refused for each in scenario.trace] == [False, True, True]
+    assert scenario.text.endswith("(2 of no length that the engine takes, which it refuses)")
 
 
 def azure(folder: Path, text: str = "TIMESTAMP,ContextTokens,GeneratedTokens\nx,100,7\n") -> Path:
