@@ -3,6 +3,8 @@
 A request that does not fit is passed over, so that it stops nobody who does. So that it is not
 passed over for ever, blocks are set aside for the one that was passed over for longest: after
 ASIDE steps by those who have their share of the cache already, after INSIST steps by everybody.
+They stay set aside until its prompt is through: with its first chunk it takes only the first of
+them, and without the others it would soon be sent back, to wait as long once more.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,6 +42,8 @@ class Fitting:
         self._passed: dict[str, int] = {}
         self._needs: dict[str, tuple[int, int]] = {}
         self._aside: tuple[str, int, int] | None = None
+        self._begun: dict[str, tuple[Any, int]] = {}
+        """Requests in their prompt that had been passed over for long, and since when."""
         self._forecast: Forecast | None = None
         self._made = 0
 
@@ -53,6 +57,8 @@ class Fitting:
             self._refused = {n: entry for n, entry in self._refused.items() if entry[0] > past}
         if self._needs:
             self._needs = {n: entry for n, entry in self._needs.items() if entry[0] > past}
+        if self._begun:
+            self._look_after()
 
     def refused(self, request: Any) -> None:
         """It was offered in this step, and vLLM did not admit it."""
@@ -63,9 +69,9 @@ class Fitting:
     def admitted(self, request: Any) -> None:
         """It has begun: from now on it grows."""
         name = request.request_id
-        self._passed.pop(name, None)
-        if self._aside is not None and self._aside[0] == name:
-            self._aside = None
+        since = self._passed.pop(name, self._step)
+        if self._step - since >= ASIDE:
+            self._begun[name] = (request, since)
         if self._forecast is not None:
             self._add(self._forecast, request)
 
@@ -74,8 +80,10 @@ class Fitting:
         if self._passed:
             here = set(live)
             self._passed = {name: step for name, step in self._passed.items() if name in here}
-        if self._aside is not None and self._aside[0] not in self._passed:
-            self._aside = None
+        if self._begun:
+            here = set(live)
+            self._begun = {name: each for name, each in self._begun.items() if name in here}
+        self._release()
 
     def first(self, requests: Iterable[Any]) -> Any | None:
         """Of the first requests of a lane the first that may be offered. One that is not ready is
@@ -125,11 +133,33 @@ class Fitting:
             need = int(self._view.scheduler.blocks_for(request))
             self._aside = (name, need, since)
 
+    def _look_after(self) -> None:
+        """One whose prompt is through needs nothing set aside; one that was sent back before that
+        stands where it stood."""
+        for name, (request, since) in list(self._begun.items()):
+            back = request in self._view.queue
+            if back:
+                self._passed[name] = since
+            if back or not request.is_prefill_chunk:
+                del self._begun[name]
+        self._release()
+
+    def _release(self) -> None:
+        """Set nothing aside for one that is no longer here, or that has what it needs."""
+        if self._aside is not None and self._aside[0] not in (*self._passed, *self._begun):
+            self._aside = None
+
     def _kept_aside(self, name: str, *, exempt: bool) -> int:
         if self._aside is None or self._aside[0] == name:
             return 0
-        _, need, since = self._aside
-        return 0 if exempt and self._step - since < INSIST else need
+        other, need, since = self._aside
+        if exempt and self._step - since < INSIST:
+            return 0
+        begun = self._begun.get(other)
+        if begun is None:
+            return need
+        done = begun[0].num_computed_tokens
+        return max(need - done // self._view.scheduler.block_size, 0)
 
     def _leaves_room(self, spare: int) -> bool:
         """Whether what runs can grow for a while in what would be left."""

@@ -152,6 +152,27 @@ def test_a_tenant_that_leaves_the_background_starts_level_with_the_others() -> N
     assert ledger.rank("a").tag == pytest.approx(40.0, abs=3 * CREDIT)
 
 
+@pytest.mark.parametrize(
+    ("weights", "costs"),
+    [
+        ({"a": 1.0, "b": 99.0}, {"a": 4.0, "b": 100.0}),
+        ({"a": 0.001, "b": 1e6}, {"a": 1e-3, "b": 999_999.0}),
+        ({"a": 1e7, "b": 1e13}, {"a": 1.000001, "b": 1e6}),
+    ],
+    ids=["1 and 99", "the least and the most", "beyond what a policy may say"],
+)
+def test_what_was_served_by_weight_is_no_whole_number_that_could_be_alike(
+    weights: Mapping[str, float], costs: Mapping[str, float]
+) -> None:
+    ledger = a_ledger(**weights)
+    ledger.attend("ab")
+    begin = {tenant: ledger.rank(tenant).tag for tenant in "ab"}
+    for tenant in "ab":
+        ledger.charge(tenant, costs[tenant])
+    a, b = (ledger.rank(tenant).tag - begin[tenant] for tenant in "ab")
+    assert b < a
+
+
 def test_of_equals_the_first_by_name_goes_first() -> None:
     ledger = a_ledger()
     ledger.attend("ba")

@@ -51,10 +51,13 @@ def starts(engine: Any, name: str, refill: Any, steps: int = 2000) -> bool:
     return False
 
 
-def test_a_large_request_starts_though_small_ones_never_stop_coming(harness: Any) -> None:
+@pytest.mark.parametrize("small", ["free", "gold", "gold free"])
+def test_a_large_request_starts_though_small_ones_never_stop_coming(
+    harness: Any, small: str
+) -> None:
     config = EngineConfig(tenants=("gold", "free"), ordering=Ordering.FIFO)
     engine = harness.ours(config, harness.Size(**FEW))
-    smalls = harness.backlog(["free"], 24, 60, 40)
+    smalls = harness.backlog(small.split(), 24, 60, 40)
     engine.run(1.0, smalls)
     engine.add(harness.request("large", 1500, 4, tenant="gold"))
     assert starts(engine, "large", smalls)
