@@ -158,8 +158,8 @@ class Fitting:
         begun = self._begun.get(other)
         if begun is None:
             return need
-        done = begun[0].num_computed_tokens
-        return max(need - done // self._view.scheduler.block_size, 0)
+        done = int(begun[0].num_computed_tokens)
+        return max(need - done // int(self._view.scheduler.block_size), 0)
 
     def _leaves_room(self, spare: int) -> bool:
         """Whether what runs can grow for a while in what would be left."""
