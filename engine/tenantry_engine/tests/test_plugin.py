@@ -158,7 +158,7 @@ def test_registered_three_times_and_in_a_child_it_wraps_vllm_once_in_each_proces
         env=environ,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=170,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
