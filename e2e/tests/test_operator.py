@@ -91,6 +91,12 @@ class Policy:
         status = self.get("tsp").get("status", {})
         return {c["type"]: (c["status"], c["reason"]) for c in status.get("conditions", [])}
 
+    def message(self, condition: str) -> str:
+        """What a condition says; an empty text where it is absent."""
+        status = self.get("tsp").get("status", {})
+        found = (c["message"] for c in status.get("conditions", []) if c["type"] == condition)
+        return str(next(found, ""))
+
     def wait(self, condition: str, state: str, reason: str, seconds: float = 60.0) -> None:
         def look() -> bool:
             return self.conditions().get(condition) == (state, reason)
@@ -283,16 +289,39 @@ def test_a_strangers_deployment_is_left_alone_until_it_goes(policy: Policy) -> N
     policy.wait("Ready", "True", "Ready")
 
 
-def test_a_pod_that_no_node_takes_is_explained(policy: Policy) -> None:
-    policy.apply(gpu={"sharing": "MIG", "migProfile": "3g.40gb"})
+@pytest.mark.parametrize(
+    ("gpu", "why"),
+    [
+        ({"sharing": "MIG", "migProfile": "3g.40gb"}, "Insufficient nvidia.com/mig-3g.40gb"),
+        ({"count": 64}, "no node has so many GPUs"),
+    ],
+    ids=["a kind that there is not", "larger than every node"],
+)
+def test_a_pod_that_no_node_takes_is_explained(
+    policy: Policy, gpu: dict[str, object], why: str
+) -> None:
+    policy.apply(gpu=gpu)
     policy.wait("SharesFeasible", "False", "NoNode")
     assert policy.conditions()["Ready"] == ("False", "NoNode")
+    assert until(f"the reason: {why}", lambda: why in policy.message("Ready"), seconds=20)
+
+
+def test_an_engine_that_fails_says_where_to_look(policy: Policy) -> None:
+    crash = {"name": "engine", "command": ["/usr/bin/python3", "-c", "raise SystemExit(7)"]}
+    template = {"spec": {"containers": [{**crash, "args": []}]}}
+    policy.apply(engine={"image": "example/echo:1", "template": template})
+    policy.wait("RolloutUnblocked", "False", "Error")
+    assert policy.conditions()["Ready"] == ("False", "Error")
+    assert "exit code 7" in policy.message("Ready")
+    where = f"kubectl logs -n {policy.namespace} {policy.pod()['metadata']['name']} -c engine"
+    assert where in policy.message("Ready")
 
 
 def test_an_image_that_is_not_there_is_explained(policy: Policy) -> None:
     policy.apply(engine={"image": "example/missing:1"})
     policy.wait("RolloutUnblocked", "False", "Error")
     assert policy.conditions()["Ready"] == ("False", "Error")
+    assert policy.conditions()["Stalled"] == ("True", "Error")
 
 
 def test_the_status_follows_the_last_engine(policy: Policy) -> None:

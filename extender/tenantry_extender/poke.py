@@ -7,13 +7,14 @@ a refused pod whose turn it is gets a new annotation, which brings it back at on
 poked again only after growing pauses.
 
 Where the nodes are full, kube-scheduler answers by itself ("Insufficient nvidia.com/gpu") and never
-asks the extender. For a pod whose policy has its share, the true reason is added to that message.
+asks the extender. For a pod whose policy has its share, and for one that is larger than every node,
+the true reason is added to that message.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 #: How every text of ours begins.
 MARK = "tenantry: "
+TOO_LARGE = f"{MARK}no node has so many GPUs of this kind, also when all are free"
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 #: Changes come in bursts; one look after each burst is enough. Holds expire without a change.
 SETTLE_SECONDS, LOOK_SECONDS = 0.05, 1.0
@@ -47,19 +49,25 @@ def refused_and_due(snapshot: Snapshot) -> tuple[Pod, ...]:
     return tuple(pod for pod in due if MARK in pod.message)
 
 
-def unexplained(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Waiting pods that kube-scheduler itself finds no GPU for, while it is their policy's share
-    that keeps them waiting: the policy has it, and others hold or want the rest."""
-    found: list[Pod] = []
+def unexplained(snapshot: Snapshot) -> tuple[tuple[Pod, str], ...]:
+    """Waiting pods that kube-scheduler itself finds no GPU for, and why they wait in truth."""
+    short = {pod.uid: TOO_LARGE for pod in snapshot.oversized()}
+    short |= {pod.uid: TEXTS[Misfit.OVER_SHARE] for pod in _over_share(snapshot)}
+    pods = ((snapshot.pods[uid], text) for uid, text in short.items())
+    return tuple((pod, text) for pod, text in pods if _is_short_of_gpus(pod))
+
+
+def _over_share(snapshot: Snapshot) -> Iterator[Pod]:
+    """Pods that their policy's share keeps waiting: the policy has it, and others hold or want the
+    rest."""
     for kind in snapshot.kinds:
         claimants = snapshot.claimants(kind)
         for claimant in claimants if len(claimants) > 1 else ():
             for waiting in claimant.waiting:
                 pod = snapshot.pods[waiting.uid]
                 over = claimant.used + waiting.count * kind.size > claimant.entitled
-                if over and pod.uid not in snapshot.due and _is_short_of_gpus(pod):
-                    found.append(pod)
-    return tuple(found)
+                if over and pod.uid not in snapshot.due:
+                    yield pod
 
 
 def _is_short_of_gpus(pod: Pod) -> bool:
@@ -67,8 +75,8 @@ def _is_short_of_gpus(pod: Pod) -> bool:
     return short and MARK not in pod.message and pod.reason == "Unschedulable"
 
 
-def explained(message: str) -> str:
-    return f"{message.rstrip()} {TEXTS[Misfit.OVER_SHARE]}."
+def explained(message: str, reason: str) -> str:
+    return f"{message.rstrip()} {reason}."
 
 
 @dataclass
@@ -127,8 +135,9 @@ class Poker:
         snapshot = self.books.snapshot
         for pod in self._pauses.ripe(refused_and_due(snapshot), now):
             await self._poke(pod)
-        for pod in self._writes.ripe(unexplained(snapshot), now):
-            await self._explain(pod)
+        reasons = {pod.uid: text for pod, text in unexplained(snapshot)}
+        for pod in self._writes.ripe((snapshot.pods[uid] for uid in reasons), now):
+            await self._explain(pod, reasons[pod.uid])
 
     async def _poke(self, pod: Pod) -> None:
         try:
@@ -140,9 +149,10 @@ class Poker:
             log.info("poked pod %s/%s: its turn has come", pod.namespace, pod.name)
             self.pokes("poked")
 
-    async def _explain(self, pod: Pod) -> None:
+    async def _explain(self, pod: Pod, reason: str) -> None:
+        message = explained(pod.message, reason)
         try:
-            await self.waker.explain(pod.namespace, pod.name, pod.version, explained(pod.message))
+            await self.waker.explain(pod.namespace, pod.name, pod.version, message)
         except Refused as error:  # the pod has changed since; the next look sees how
             log.debug("no reason written to pod %s/%s: %s", pod.namespace, pod.name, error)
         except NoAnswer as error:

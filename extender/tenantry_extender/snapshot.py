@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from tenantry_core import placement, shares, turns
-from tenantry_core.placement import Node
+from tenantry_core.placement import Misfit, Node
 from tenantry_core.shares import Claim
 from tenantry_core.slices import Slice
 from tenantry_core.turns import Claimant, Room, Waiting
@@ -127,6 +127,13 @@ class Snapshot:
             kind: {key: turns.in_order(pods) for key, pods in claims.items()}
             for kind, claims in found.items()
         }
+
+    def oversized(self) -> Iterator[Pod]:
+        """Waiting pods that no node could take, and some would if they asked for less."""
+        for pod in self._candidates():
+            nodes = self.nodes.values() if self.home(pod) is None else ()
+            if any(placement.allowed(pod.wants, node) is Misfit.TOO_LARGE for node in nodes):
+                yield pod
 
     def _candidates(self) -> Iterator[Pod]:
         """Pods that would use a turn: ours, whole, and with nothing taken yet."""

@@ -7,7 +7,7 @@ import pytest
 from tenantry_core.placement import TEXTS, Misfit
 from tenantry_extender import manifests
 from tenantry_extender.books import Books, Kind
-from tenantry_extender.poke import Pauses, Poker
+from tenantry_extender.poke import TOO_LARGE, Pauses, Poker
 from tenantry_extender.tests.builders import (
     GPU,
     Body,
@@ -166,9 +166,6 @@ async def test_our_reason_is_added_where_kube_scheduler_finds_full_nodes_itself(
         pytest.param(a_pod("a-2", "a", message="Insufficient cpu"), True, id="another reason"),
         pytest.param(a_pod("a-2", "a", message=FULL, reason="SchedulerError"), True, id="an error"),
         pytest.param(a_pod("b-2", "b", message=FULL), True, id="under its share"),
-        pytest.param(
-            a_pod("a-2", "a", message=FULL, resources={GPU: "8"}), True, id="no node is so large"
-        ),
         pytest.param(a_pod("a-2", "a", message=FULL), False, id="nobody else is there"),
     ],
 )
@@ -179,6 +176,15 @@ async def test_our_reason_is_added_only_where_it_is_the_reason(pod: Body, others
     desk = Desk(books)
     await desk.look(0.0)
     assert desk.api.messages == {}
+
+
+async def test_a_pod_that_is_larger_than_every_node_is_told_so() -> None:
+    books = a_full_house()
+    books.put(Kind.PODS, a_pod("a-2", "a", message=FULL, resources={GPU: "8"}))
+    books.put(Kind.PODS, a_pod("a-3", "a", resources={GPU: "8"}))  # not tried yet
+    desk = Desk(books)
+    await desk.look(0.0)
+    assert desk.api.messages == {"a-2": f"{FULL} {TOO_LARGE}."}
 
 
 @pytest.mark.parametrize("error", [Refused("HTTP 409"), NoAnswer("lost")], ids=str)

@@ -15,6 +15,9 @@ WAITING = a_pod(placed=False, ready=False, running=False, unschedulable="0/2 nod
 HELD = a_pod(
     placed=False, ready=False, running=False, unschedulable=f"0/2: {TEXTS[Misfit.OVER_SHARE]}"
 )
+LARGE = a_pod(
+    placed=False, ready=False, running=False, unschedulable=f"0/2: {TEXTS[Misfit.TOO_LARGE]}"
+)
 BROKEN = a_pod(ready=False, trouble="pod x, container engine: ErrImageNeverPull", stuck=True)
 CRASHED = a_pod(ready=False, trouble="pod x, container engine: Error, exit code 1.")
 NO_CLASS = Rollout(wanted=1, seen=True, refused="no PriorityClass with name gold was found")
@@ -79,6 +82,7 @@ def test_engine_active(found: Facts, state: State, reason: Reason) -> None:
         pytest.param(facts(), T, Reason.FEASIBLE, id="every pod has a node"),
         pytest.param(facts(pods=(WAITING,)), F, Reason.NO_NODE, id="no node"),
         pytest.param(facts(pods=(HELD,)), F, Reason.NOT_ENTITLED, id="held by the extender"),
+        pytest.param(facts(pods=(LARGE,)), F, Reason.NO_NODE, id="larger than every node"),
         pytest.param(facts(pods=(), rollout=PENDING), U, Reason.PENDING, id="no pod"),
         pytest.param(facts(pods=()), U, Reason.NO_REPLICAS, id="no replicas"),
         pytest.param(
