@@ -118,7 +118,7 @@ class Overhead:
 
     case: str
     runs: int = 5
-    steps: int = 300
+    steps: int = 600
 
     alone: ClassVar[bool] = True
     plain: ClassVar[bool] = False
