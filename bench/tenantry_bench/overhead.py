@@ -43,7 +43,10 @@ SETTLED: Final = 500
 FIRST: Final = 300
 """Steps from full seats on whose cost is printed beside."""
 WAITING: Final = 1000
-PROMPT: Final = 24
+PROMPTS: Final = (17, 33)
+"""Prompt tokens, in turns from the first up to the second: so that blocks of 16 tokens are begun
+evenly over the steps by both, and not by all requests at once by the one that fills its seats at
+once."""
 LENGTHS: Final = (40, 88)
 FOREVER: Final = 1900
 """Output tokens where answers end, in turns from the first up to the second, and where they do
@@ -140,12 +143,12 @@ class Gpu:
         context, attention = 0, 0.0
         for name, tokens in given.items():
             end = requests[name].num_computed_tokens
-            if end > PROMPT:
+            if end > requests[name].num_prompt_tokens:
                 context += end
             else:
                 attention += tokens * (end - tokens / 2)
-        tokens = sum(given.values())
-        work = Work(tokens, len(given), context, attention, mixed=0.0 < attention < tokens * PROMPT)
+        mixed = context > 0 and attention > 0.0
+        work = Work(sum(given.values()), len(given), context, attention, mixed=mixed)
         noise = self._numbers.lognormvariate(-(self._sigma**2) / 2, self._sigma)
         return self._costs.seconds(work) * noise
 
@@ -173,11 +176,13 @@ class Lane:
         """Keep WAITING requests in the queue, the tenants in turns."""
         for _ in range(WAITING + self.case.running - len(self.scheduler.requests)):
             tenant = f"tenant-{self.serial % self.case.tenants}"
-            least, end = LENGTHS
-            output = least + self.serial % (end - least) if self.case.admissions else FOREVER
+            # Moved on by one in each turn, lest a tenant's requests be all of one size.
+            number = self.serial + self.serial // self.case.tenants
+            prompt = self.offline.Prompt(_turn(number, PROMPTS))
+            output = _turn(number, LENGTHS) if self.case.admissions else FOREVER
             name = f"{tenant}-{self.serial}"
             request = self.offline.request(
-                name, self.offline.Prompt(PROMPT), output, tenant=tenant, arrival=self.clock.now
+                name, prompt, output, tenant=tenant, arrival=self.clock.now
             )
             began = time.thread_time()
             self.scheduler.add_request(request)
@@ -199,6 +204,11 @@ class Lane:
         requests, word = self.scheduler.requests, [self.offline.WORD]
         ids = list(output.num_scheduled_tokens)
         return self.offline.answer(ids, [word * (not requests[i].is_prefill_chunk) for i in ids])
+
+
+def _turn(number: int, bounds: tuple[int, int]) -> int:
+    least, end = bounds
+    return least + number % (end - least)
 
 
 def pair(case: Case) -> tuple[Lane, Lane]:

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tenantry_core import seats
 from tenantry_core.ledger import BACKGROUND, Rank
@@ -67,33 +67,66 @@ class Gate:
         self.admitted[tenant] = self.admitted.get(tenant, 0) + 1
 
 
+class Others(Protocol):
+    """Tenants that wait, and are put in line only when it is their turn: they may be many."""
+
+    def precede(self, place: Place) -> bool:
+        """Whether one of them goes before this place, that of a tenant that is not one of them."""
+        ...
+
+    def line(self) -> list[Place]:
+        """Their places."""
+        ...
+
+
 class Admission:
     """Whose head is next, within one step: the least served tenant's that may enter and fits.
 
-    `line` has a place for everybody who waits, and is used up; `first` finds the first request of a
-    tenant that fits, None if there is none. A tenant that was turned away is not asked again: free
-    seats and blocks only become fewer within a step.
+    `line` has a place for everybody who waits but the `others`, and is used up; `first` finds the
+    first request of a tenant that fits, None if there is none. A tenant that was turned away is not
+    asked again: free seats and blocks only become fewer within a step.
     """
 
-    def __init__(self, line: list[Place], gate: Gate, first: Callable[[str], Any | None]) -> None:
+    def __init__(
+        self,
+        line: list[Place],
+        gate: Gate,
+        first: Callable[[str], Any | None],
+        others: Others | None = None,
+    ) -> None:
         self._heap = line
         heapq.heapify(line)
         self._gate = gate
         self._first = first
-        # The background waits for everybody, the others only for those who can use what is free.
-        foremost = line[0][0] if line else BACKGROUND
-        self._last_band = BACKGROUND if foremost == BACKGROUND else BACKGROUND - 1
+        self._others = others
+        self._last_band = BACKGROUND - 1
+        if not line or line[0][0] == BACKGROUND:
+            self._admit_others()
+            # The background waits for all that wait, the others for those who can use what is free.
+            if not line or line[0][0] == BACKGROUND:
+                self._last_band = BACKGROUND
 
     def next(self) -> Any | None:
         """The request to offer; the same one until `taken` or `passed` is said."""
         heap, gate = self._heap, self._gate
-        while gate.free > 0 and heap and heap[0][0] <= self._last_band:
+        while gate.free > 0:
+            if self._others is not None and (not heap or self._others.precede(heap[0])):
+                self._admit_others()
+            if not heap or heap[0][0] > self._last_band:
+                return None
             if gate.admits(heap[0]):
                 request = self._first(heap[0][2])
                 if request is not None:
                     return request
             heapq.heappop(heap)
         return None
+
+    def _admit_others(self) -> None:
+        """They stand in line as well from now on."""
+        if self._others is not None:
+            self._heap.extend(self._others.line())
+            heapq.heapify(self._heap)
+            self._others = None
 
     def taken(self, tenant: str, cost: float) -> None:
         """The tenant's request was admitted: for the rest of the step it counts as served."""
@@ -168,10 +201,12 @@ class Waits:
 
     def late(self, now: float) -> frozenset[str]:
         """Tenants that have waited beyond the bound."""
+        if self.longest(now) <= SEAT_BOUND:
+            return frozenset()
         return frozenset(t for t, since in self._since.items() if now - since > SEAT_BOUND)
 
-    def inverted(self, now: float) -> frozenset[str]:
-        """Those of them that have not been reported yet; now they have."""
-        fresh = self.late(now) - self._counted
+    def inverted(self, late: frozenset[str]) -> frozenset[str]:
+        """Those of the `late` that have not been reported yet; now they have."""
+        fresh = late - self._counted
         self._counted |= fresh
         return fresh

@@ -35,8 +35,8 @@ class TenantQueue(RequestQueue):
     def __init__(self, tenant: Callable[[Any], str], choose: Choose) -> None:
         self.counts: Counter[str] = Counter()
         """Requests that wait, by tenant."""
-        self.version = 0
-        """Changes whenever a tenant begins or ceases to wait."""
+        self.moved: set[str] = set()
+        """Tenants whose count has changed; whoever reads them takes them out."""
         self.lanes: dict[str, Lane] = {}
         self.offered: Any | None = None
         """What the scheduler looked at last and has not taken."""
@@ -173,8 +173,7 @@ class TenantQueue(RequestQueue):
         tenant = self._tenant(request)
         self._place(tenant, request, front=front)
         self.counts[tenant] += 1
-        if self.counts[tenant] == 1:
-            self.version += 1
+        self.moved.add(tenant)
         self._changed()
 
     def _place(self, tenant: str, request: Any, *, front: bool) -> None:
@@ -198,7 +197,7 @@ class TenantQueue(RequestQueue):
         self.counts[tenant] -= 1
         if not self.counts[tenant]:
             del self.counts[tenant]
-            self.version += 1
+        self.moved.add(tenant)
         self._changed()
 
     def _changed(self) -> None:

@@ -124,8 +124,8 @@ def test_a_tenant_that_runs_something_waits_a_little_first() -> None:
 def test_a_wait_beyond_the_bound_is_reported_once() -> None:
     late = 2 * SEAT_BOUND
     waits = waited(late)
-    assert waits.inverted(late) == {"quiet"}
-    assert waits.inverted(late) == frozenset()
+    assert waits.inverted(waits.late(late)) == {"quiet"}
+    assert waits.inverted(waits.late(late)) == frozenset()
 
 
 def test_a_seat_ends_the_wait() -> None:
