@@ -93,7 +93,10 @@ class Book:
             for tenant, cost in step.charged.items():
                 self.ledger.charge(tenant, cost)
             for tenant, served in given.prompts.items():
-                self._prompts.setdefault(tenant, Served()).add(served)
+                known = self._prompts.get(tenant)
+                if known is None:
+                    known = self._prompts[tenant] = Served()
+                known.add(served)
         self._steps.append(step)
 
     def ended(self, output: Any, generated: Mapping[str, int], now: float) -> None:

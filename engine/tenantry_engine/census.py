@@ -8,7 +8,7 @@ whole list, and so does every RECOUNT-th: an error, whatever its cause, does not
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-RECOUNT: Final = 64
+RECOUNT: Final = 256
 
 
 class Census:

@@ -99,6 +99,8 @@ class Admission:
         self._gate = gate
         self._first = first
         self._others = others
+        self._clear: Place | None = None
+        """Up to here none of the others goes before anybody in line."""
         self._last_band = BACKGROUND - 1
         if not line or line[0][0] == BACKGROUND:
             self._admit_others()
@@ -110,7 +112,7 @@ class Admission:
         """The request to offer; the same one until `taken` or `passed` is said."""
         heap, gate = self._heap, self._gate
         while gate.free > 0:
-            if self._others is not None and (not heap or self._others.precede(heap[0])):
+            if self._others is not None and (not heap or self._overtaken(heap[0])):
                 self._admit_others()
             if not heap or heap[0][0] > self._last_band:
                 return None
@@ -120,6 +122,16 @@ class Admission:
                     return request
             heapq.heappop(heap)
         return None
+
+    def _overtaken(self, place: Place) -> bool:
+        """Whether one of the others goes before this place; asked for the whole line first."""
+        if self._others is None or (self._clear is not None and place <= self._clear):
+            return False
+        last = max(self._heap) if self._clear is None else place
+        if not self._others.precede(last):
+            self._clear = last
+            return False
+        return place == last or self._others.precede(place)
 
     def _admit_others(self) -> None:
         """They stand in line as well from now on."""

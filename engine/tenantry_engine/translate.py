@@ -207,7 +207,10 @@ class Reader:
         return reading
 
     def _prompt(self, request: Any, tokens: int, totals: dict[str, Served]) -> None:
-        total = totals.setdefault(self.tenant(request), Served())
+        tenant = self.tenant(request)
+        total = totals.get(tenant)
+        if total is None:
+            total = totals[tenant] = Served()
         end = request.num_computed_tokens
         start, prompt, name = end - tokens, request.num_prompt_tokens, request.request_id
         if name not in self._reached:
@@ -217,6 +220,10 @@ class Reader:
         reached = self._reached[name]
         total.prefill += tokens
         total.work += prompt_work(start, tokens)
+        if start == reached and end <= prompt:  # as it is while nothing is lost
+            total.prompt += tokens
+            self._reached[name] = end
+            return
         total.recomputed += max(min(reached, end) - start, 0)
         total.prompt += max(min(end, prompt) - max(start, reached), 0)
         self._reached[name] = max(reached, end)
