@@ -271,6 +271,11 @@ class Order:
             used = self._state.parameters
             self._volumes = Rolling(used.quantile, used.window)
 
+    @property
+    def learns(self) -> bool:
+        """Whether `arrived` makes a difference."""
+        return self._volumes is not None
+
     def __call__(self, job: Job) -> Key:
         """The key of the job."""
         return self._key(job, self._state)

@@ -93,7 +93,10 @@ class Book:
             for tenant, cost in step.charged.items():
                 self.ledger.charge(tenant, cost)
             for tenant, served in given.prompts.items():
-                self._prompts.setdefault(tenant, Served()).add(served)
+                known = self._prompts.get(tenant)
+                if known is None:
+                    known = self._prompts[tenant] = Served()
+                known.add(served)
         self._steps.append(step)
 
     def ended(self, output: Any, generated: Mapping[str, int], now: float) -> None:
@@ -185,12 +188,13 @@ class Book:
             loads[CONTEXT] = Load(context=given.total)
         parts: dict[Any, float] = self.model.divide(seconds, loads)
         if given.tokens:
-            token = parts.pop(DECODES) / given.tokens
             each = parts.pop(CONTEXT) / max(given.total, 1)
-            context = given.context
-            for tenant, count in given.decodes.items():
-                part = token * count + each * context[tenant]
-                parts[tenant] = parts.get(tenant, 0.0) + part
+            token = parts.pop(DECODES) / given.tokens + each * given.steps
+            origins = given.origins
+            shares = {t: token * count + each * origins[t] for t, count in given.decodes.items()}
+            for tenant, part in parts.items():
+                shares[tenant] = shares.get(tenant, 0.0) + part
+            return shares
         return parts
 
     def _take(self, output: Any) -> Step | None:

@@ -8,7 +8,7 @@ whole list, and so does every RECOUNT-th: an error, whatever its cause, does not
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-RECOUNT: Final = 64
+RECOUNT: Final = 256
 
 
 class Census:
@@ -19,21 +19,30 @@ class Census:
         """Requests that run, by tenant."""
         self.decodes: dict[str, int] = {}
         """Those of them that decode."""
-        self.context: dict[str, int] = {}
-        """Tokens that those have computed."""
         self.prompts: list[Any] = []
         """The others, in the order of the list."""
-        self.version = 0
-        """Changes whenever a tenant begins or ceases to run something."""
-        self.moves = 0
-        """Changes whenever the seats of a tenant do."""
+        self.moved: set[str] = set()
+        """Tenants whose seats have changed; whoever reads them takes them out."""
         self.total = 0
         """Context of all decodes."""
         self.base = 0
         """The length of the list."""
+        self.origins: dict[str, int] = {}
+        """Tokens that those have computed, less `steps` for each of them: so a step moves none."""
+        self.steps = 0
+        """Steps that were scheduled since everything was counted."""
         self._owner = owner
         self._valid = False
-        self._steps = 0
+        self._taken = 0
+
+    @property
+    def context(self) -> dict[str, int]:
+        """Tokens that decodes have computed, by tenant."""
+        return {t: o + self.steps * self.decodes[t] for t, o in self.origins.items()}
+
+    def context_of(self, tenant: str) -> int:
+        """The same of one tenant."""
+        return self.origins.get(tenant, 0) + self.steps * self.decodes.get(tenant, 0)
 
     @property
     def sure(self) -> bool:
@@ -52,7 +61,7 @@ class Census:
 
     def held(self) -> dict[str, int]:
         """Tokens in the KV cache, by tenant."""
-        held = dict(self.context)
+        held = self.context
         for prompt in self.prompts:
             tenant = self._owner(prompt)
             held[tenant] = held.get(tenant, 0) + int(prompt.num_computed_tokens)
@@ -60,8 +69,8 @@ class Census:
 
     def take(self, running: Sequence[Any]) -> None:
         """A step begins with this list."""
-        self._steps += 1
-        if not self._valid or len(running) != self.base or not self._steps % RECOUNT:
+        self._taken += 1
+        if not self._valid or len(running) != self.base or not self._taken % RECOUNT:
             self._count(running)
 
     def doubt(self) -> None:
@@ -70,9 +79,7 @@ class Census:
 
     def advance(self) -> None:
         """A step was scheduled in which each decode got one token."""
-        context = self.context
-        for tenant, count in self.decodes.items():
-            context[tenant] += count
+        self.steps += 1
         self.total += self.decoding
 
     def join(self, new: Iterable[Any], base: int) -> None:
@@ -89,7 +96,7 @@ class Census:
 
     def passed_over(self, request: Any) -> None:
         """A decode got no token in the step after all."""
-        self.context[self._owner(request)] -= 1
+        self.origins[self._owner(request)] -= 1
         self.total -= 1
 
     def ended(self, request: Any) -> None:
@@ -103,9 +110,10 @@ class Census:
         self.base -= 1
 
     def _count(self, running: Sequence[Any]) -> None:
-        before = self.seats.keys()
-        self.seats, self.decodes, self.context, self.prompts = {}, {}, {}, []
-        seats, decodes, context, owner = self.seats, self.decodes, self.context, self._owner
+        self.moved.update(self.seats)
+        self.seats, self.decodes, self.origins, self.prompts = {}, {}, {}, []
+        seats, decodes, owner = self.seats, self.decodes, self._owner
+        context: dict[str, int] = {}
         for request in running:
             tenant = owner(request)
             seats[tenant] = seats.get(tenant, 0) + 1
@@ -116,27 +124,23 @@ class Census:
                 context[tenant] = context.get(tenant, 0) + request.num_computed_tokens
         self.base = len(running)
         self.total = sum(context.values())
-        self.moves += 1
+        self.origins, self.steps = context, 0
+        self.moved.update(seats)
         self._valid = True
-        if before != seats.keys():
-            self.version += 1
 
     def _seat(self, tenant: str, change: int) -> None:
-        self.moves += 1
-        count = self.seats.get(tenant, 0)
-        self.seats[tenant] = count + change
-        if count + change < 1:
+        self.moved.add(tenant)
+        count = self.seats.get(tenant, 0) + change
+        if count:
+            self.seats[tenant] = count
+        else:
             del self.seats[tenant]
-            self.version += 1
-        elif not count:
-            self.version += 1
 
     def _decode(self, tenant: str, change: int, context: int) -> None:
         count = self.decodes.get(tenant, 0) + change
+        self.total += context
         if count:
-            self.total += context
             self.decodes[tenant] = count
-            self.context[tenant] = self.context.get(tenant, 0) + context
+            self.origins[tenant] = self.origins.get(tenant, 0) + context - change * self.steps
         else:
-            self.total -= self.context.pop(tenant)
-            del self.decodes[tenant]
+            del self.decodes[tenant], self.origins[tenant]

@@ -28,6 +28,7 @@ from tenantry_engine.lanes import Lane
 from tenantry_engine.metrics import EngineMetrics
 from tenantry_engine.reclaim import Reclaim
 from tenantry_engine.stage import Stage
+from tenantry_engine.standing import Standing
 from tenantry_engine.translate import Reader, generated
 from tenantry_engine.turn import Head, Member, Scene, Turn
 from tenantry_engine.view import View
@@ -75,12 +76,11 @@ class Conductor:
         self._view = View(scheduler, self.reader, self.queue, self.book)
         self._fitting = Fitting(self._view, self._remaining, growth=setup.growth)
         self._entry = Entry(self._view, self._fitting, setup.model)
-        self.reclaim = Reclaim(self._view, setup.model, self.book.inverted)
-        self._shares = Shares()
         self._census = self.reader.census
+        self.standing = Standing(self._census, self.queue)
+        self.reclaim = Reclaim(self._view, setup.model, self.standing, self.book.inverted)
+        self._shares = Shares()
         self._delays = Delays(setup.model, self.reader.tenant, self._company)
-        self._present: frozenset[str] = frozenset()
-        self._version = (-1, -1)
         self._stale: dict[str, None] = {}  # in order, which a set has not
         self._reported = float("-inf")
         self._stage = Stage(scheduler)
@@ -97,7 +97,7 @@ class Conductor:
         self.cause = "no_blocks"
         several = len(self.book.presence.active()) > 1
         enforces = self._config.mode == Mode.ENFORCE and self._scheduler.unpaused()
-        self.queue.ordered = enforces and (several or self._standing)
+        self.queue.ordered = enforces and (several or self._chosen)
         if self._stale:
             self._rekey()
         if self.queue.ordered:
@@ -109,7 +109,7 @@ class Conductor:
                 self._stage.set(plan)
         else:
             self.reclaim.reset()
-            if enforces and self._standing:
+            if enforces and self._chosen:
                 # One tenant whose order is not vLLM's: nothing but the order is decided.
                 self._entry.open_one()
 
@@ -162,7 +162,7 @@ class Conductor:
     # --- before the step -----------------------------------------------------
 
     @property
-    def _standing(self) -> bool:
+    def _chosen(self) -> bool:
         """Whether the policy's order holds with one tenant too: it was chosen for it."""
         config = self._config
         return config.ordering != Ordering.COST or config.fairness == Fairness.NONE
@@ -188,16 +188,10 @@ class Conductor:
 
     def _attend(self, now: float) -> None:
         """Who is here. In a step that is like the last one nobody has come or gone."""
-        scheduler, census = self._scheduler, self._census
-        census.take(scheduler.running)
-        holding = scheduler.kv_holding_waiting
-        version = (census.version, self.queue.version)
-        if version != self._version or holding:
-            self._version = (-1, -1) if holding else version
-            self._present = frozenset(census.seats.keys() | self.queue.counts.keys())
-            if holding:
-                self._present = self._present.union(self.reader.count(holding))
-        self.book.attend(now, self._present)
+        self._census.take(self._scheduler.running)
+        holding = self._scheduler.kv_holding_waiting
+        others = self.reader.count(holding) if holding else ()
+        self.book.attend(now, self.standing.present(others))
 
     def _plan(self, now: float) -> Turn | None:
         """A step that several tenants share."""
@@ -206,6 +200,7 @@ class Conductor:
             return self._with_room(self._arranged(None))
         scheduler, presence = self._scheduler, self.book.presence
         share = self._shares.of(scheduler.seats(), presence.active(), self._config.weight_of)
+        self.standing.judge(share)
         gate = Gate(share, self._census.seats, self._view.free_seats(), self._view.absent)
         self._entry.begin(gate)
         self.reclaim.watch(now, gate, self._shares)
@@ -216,7 +211,7 @@ class Conductor:
 
     def _has_its_share(self, tenant: str, need: int) -> bool:
         """Whether the tenant stays within its part of the KV cache with so many blocks more."""
-        held = self._census.context.get(tenant, 0) / self._scheduler.block_size
+        held = self._census.context_of(tenant) / self._scheduler.block_size
         part = self._shares.parts.get(tenant, 0.0)
         return bool(held + need <= part * self._scheduler.blocks())
 
@@ -256,13 +251,15 @@ class Conductor:
         with something waiting do not count: smaller steps would make it wait longer."""
         if self._config.step_budget is not None:
             return 0.0
-        waiting, decoding = self.queue.counts, self._census.decodes
-        light = [t for t in self._light() if t in decoding and t not in waiting]
+        light = self._light()
+        if light:
+            waiting, decoding = self.queue.counts, self._census.decodes
+            light = [t for t in light if t in decoding and t not in waiting]
         return self._delays.worst(self._scheduler.running, light, self.queue.now)
 
     def _company(self, tenant: str) -> Load:
         census = self._census
-        return Load(decodes=census.decodes.get(tenant, 1), context=census.context.get(tenant, 0))
+        return Load(decodes=census.decodes.get(tenant, 1), context=census.context_of(tenant))
 
     def _precedes(self, tenants: Collection[str], place: Place) -> bool:
         if self._config.fairness == Fairness.NONE:
@@ -270,13 +267,8 @@ class Conductor:
         # Who is served in turns with another is now before and now behind it, by a step or two.
         return self.book.ledger.precedes(tenants, place, AHEAD)
 
-    def _light(self) -> list[str]:
-        step = self._entry.step
-        if step is None:
-            return []
-        share, waiting = step.gate.share, self.queue.counts
-        seats = self._census.seats.items()
-        return [t for t, count in seats if count + waiting.get(t, 0) <= share.get(t, 0)]
+    def _light(self) -> Collection[str]:
+        return () if self._config.fairness == Fairness.NONE else self.standing.light()
 
     def _with_room(self, plan: Turn | None) -> Turn | None:
         """The plan, or one without those whose KV blocks the others need; then nobody is

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tenantry_core.ledger import Ledger
 from tenantry_core.stepmodel import Load, StepTimes, prompt_work
 from tenantry_engine.fitting import LOOK_AHEAD, Fitting
-from tenantry_engine.gate import AHEAD, Admission, Gate
+from tenantry_engine.gate import AHEAD, Admission, Gate, Place
 from tenantry_engine.lanes import Lane
 from tenantry_engine.view import View
 from tenantry_engine.waiting import ONE_LANE, first
@@ -27,6 +28,24 @@ class Step:
     gate: Gate
     admission: Admission | None = None
     offer: Any | None = None
+
+
+@dataclass(slots=True)
+class _Rest:
+    """Those who wait and have their share of the seats: all lanes but those `below`. These are put
+    ahead, so that none of them precedes the first of them by its own tag."""
+
+    ledger: Ledger
+    lanes: Mapping[str, Lane]
+    below: frozenset[str]
+
+    def precede(self, place: Place) -> bool:
+        """Whether one of them goes before this place of one below."""
+        return self.ledger.precedes(self.lanes, place)
+
+    def line(self) -> list[Place]:
+        """Their places."""
+        return self.ledger.line(self.lanes.keys() - self.below)
 
 
 class Entry:
@@ -51,9 +70,9 @@ class Entry:
             return
         self._fitting.begin(exempt)
         lanes, ledger, below = view.queue.lanes, view.book.ledger, step.gate.below
-        line = ledger.line(lanes.keys() - below if below else lanes)
-        line += ledger.line(below, AHEAD)
-        step.admission = Admission(line, step.gate, self._first, self._came)
+        line = ledger.line(below, AHEAD) if below else []
+        rest = _Rest(ledger, lanes, below)
+        step.admission = Admission(line, step.gate, self._first, rest, self._came)
         view.queue.reconsider()
 
     def open_one(self) -> None:

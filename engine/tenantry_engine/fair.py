@@ -28,6 +28,10 @@ BY_ITSELF: Final = (RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGT
 """How a request ends whose output ended it."""
 
 
+READY: Final = (RequestStatus.WAITING, RequestStatus.PREEMPTED)
+"""How a request stands that lacks nothing but its turn."""
+
+
 class FairScheduler(Scheduler):
     """vLLM's scheduler with a conductor."""
 
@@ -175,9 +179,10 @@ class FairScheduler(Scheduler):
 
     def ready(self, request: Any) -> bool:
         """Whether a waiting request lacks nothing but its turn."""
+        if request.status not in READY:
+            return False
         stale = request.num_stale_output_tokens and not request.drop_stale_output
-        waits = request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
-        return waits and not stale and self._has_place_for(request)
+        return not stale and (not self.lora_config or self._has_place_for(request))
 
     def may_hide(self, request: Any) -> bool:
         """Whether vLLM need not see a running request in this step. It counts the adapters of

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tenantry_core import seats
 from tenantry_core.ledger import BACKGROUND, Rank
@@ -67,13 +67,25 @@ class Gate:
         self.admitted[tenant] = self.admitted.get(tenant, 0) + 1
 
 
+class Others(Protocol):
+    """Tenants that wait, and are put in line only when it is their turn: they may be many."""
+
+    def precede(self, place: Place) -> bool:
+        """Whether one of them goes before this place, that of a tenant that is not one of them."""
+        ...
+
+    def line(self) -> list[Place]:
+        """Their places."""
+        ...
+
+
 class Admission:
     """Whose head is next, within one step: the least served tenant's that may enter and fits.
 
-    `line` has a place for everybody who waits, and is used up; `first` finds the first request of a
-    tenant that fits, None if there is none. A tenant that was turned away is not asked again: free
-    seats and blocks only become fewer within a step. Of tenants that were served alike the one
-    goes first that `came` first: what it says is smaller.
+    `line` has a place for everybody who waits but the `others`, and is used up; `first` finds the
+    first request of a tenant that fits, None if there is none. A tenant that was turned away is not
+    asked again: free seats and blocks only become fewer within a step. Of tenants that were served
+    alike the one goes first that `came` first: what it says is smaller.
     """
 
     def __init__(
@@ -81,22 +93,33 @@ class Admission:
         line: list[Place],
         gate: Gate,
         first: Callable[[str], Any | None],
+        others: Others | None = None,
         came: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
         self._heap = line
         heapq.heapify(line)
         self._gate = gate
         self._first = first
+        self._others = others
         self._came = came
+        self._clear: Place | None = None
+        """Up to here none of the others goes before anybody in line."""
+        self._last_band = BACKGROUND - 1
+        if not line or line[0][0] == BACKGROUND:
+            self._admit_others()
+            # The background waits for all that wait, the others for those who can use what is free.
+            if not line or line[0][0] == BACKGROUND:
+                self._last_band = BACKGROUND
         self._untie()
-        # The background waits for everybody, the others only for those who can use what is free.
-        foremost = line[0][0] if line else BACKGROUND
-        self._last_band = BACKGROUND if foremost == BACKGROUND else BACKGROUND - 1
 
     def next(self) -> Any | None:
         """The request to offer; the same one until `taken` or `passed` is said."""
         heap, gate = self._heap, self._gate
-        while gate.free > 0 and heap and heap[0][0] <= self._last_band:
+        while gate.free > 0:
+            if self._others is not None and (not heap or self._overtaken(heap[0])):
+                self._admit_others()
+            if not heap or heap[0][0] > self._last_band:
+                return None
             if gate.admits(heap[0]):
                 request = self._first(heap[0][2])
                 if request is not None:
@@ -104,6 +127,24 @@ class Admission:
             heapq.heappop(heap)
             self._untie()
         return None
+
+    def _overtaken(self, place: Place) -> bool:
+        """Whether one of the others goes before this place; asked for the whole line first."""
+        if self._others is None or (self._clear is not None and place <= self._clear):
+            return False
+        last = max(self._heap) if self._clear is None else place
+        if not self._others.precede(last):
+            self._clear = last
+            return False
+        return place == last or self._others.precede(place)
+
+    def _admit_others(self) -> None:
+        """They stand in line as well from now on."""
+        if self._others is not None:
+            self._heap.extend(self._others.line())
+            heapq.heapify(self._heap)
+            self._others = None
+            self._untie()
 
     def taken(self, tenant: str, cost: float) -> None:
         """The tenant's request was admitted: for the rest of the step it counts as served."""
@@ -189,10 +230,12 @@ class Waits:
 
     def late(self, now: float) -> frozenset[str]:
         """Tenants that have waited beyond the bound."""
+        if self.longest(now) <= SEAT_BOUND:
+            return frozenset()
         return frozenset(t for t, since in self._since.items() if now - since > SEAT_BOUND)
 
-    def inverted(self, now: float) -> frozenset[str]:
-        """Those of them that have not been reported yet; now they have."""
-        fresh = self.late(now) - self._counted
+    def inverted(self, late: frozenset[str]) -> frozenset[str]:
+        """Those of the `late` that have not been reported yet; now they have."""
+        fresh = late - self._counted
         self._counted |= fresh
         return fresh

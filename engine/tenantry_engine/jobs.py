@@ -32,14 +32,13 @@ class Prices:
     output: float
     context: float
 
-    def seconds(self, job: Job) -> float:
-        """What is left of the job."""
-        done = job.context - job.prompt
-        middle = job.context + job.length / 2
+    def seconds(self, prompt: int, context: int, length: float) -> float:
+        """For a job with so many prompt tokens to compute, so many of context then, and so many of
+        output to come."""
         return (
-            self.prompt * job.prompt
-            + self.work * prompt_work(done, job.prompt)
-            + job.length * (self.output + self.context * middle)
+            self.prompt * prompt
+            + self.work * prompt_work(context - prompt, prompt)
+            + length * (self.output + self.context * (context + length / 2))
         )
 
 
@@ -89,26 +88,27 @@ class Jobs:
 
     def arrived(self, request: Any) -> None:
         """A request is new."""
-        if self.order is not None:
+        if self.order is not None and self.order.learns:
             self.order.arrived(self.job(request))
 
     def job(self, request: Any) -> Job:
         """The request as the orderings see it. vLLM's priority is smaller for the more important;
         no source of deadlines reaches the engine."""
-        tenant = self._owner(request)
+        tenant, context = self._owner(request), request.num_tokens
         length = self.remaining(request, tenant)
-        size = Job(
+        prompt = max(context - self._cached(request), 1)
+        return Job(
             request=request.request_id,
             arrival=request.arrival_time,
             tenant=tenant,
             priority=-request.priority,
             weight=self.weight(tenant),
-            prompt=max(request.num_tokens - self._cached(request), 1),
-            context=request.num_tokens,
+            prompt=prompt,
+            context=context,
             length=length,
+            seconds=self._prices.seconds(prompt, context, length),
             preempted=request.num_preemptions,
         )
-        return _priced(size, self._prices.seconds(size))
 
     def remaining(self, request: Any, tenant: str) -> float:
         """Predicted output tokens still to come. Asked anew only once a prediction has come true
@@ -143,19 +143,3 @@ class Jobs:
             return False
         self._prices = now
         return self.order is not None and self.order.name in PREDICTED
-
-
-def _priced(job: Job, seconds: float) -> Job:
-    return Job(
-        job.request,
-        job.arrival,
-        job.tenant,
-        job.priority,
-        job.weight,
-        job.prompt,
-        job.context,
-        job.length,
-        seconds,
-        job.deadline,
-        job.preempted,
-    )

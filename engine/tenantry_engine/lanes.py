@@ -70,7 +70,8 @@ class Lane:
         del self._arrivals[name]
         key = self._keys.pop(name, None)
         if key is not None:
-            del self._sorted[bisect_left(self._sorted, (key, name))]
+            place = 0 if self._sorted[0][1] == name else bisect_left(self._sorted, (key, name))
+            del self._sorted[place]
 
     def renew(self, name: str, key_of: KeyOf) -> None:
         """Another key for one request."""

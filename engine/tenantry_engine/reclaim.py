@@ -11,6 +11,7 @@ from tenantry_core.budget import Allowance
 from tenantry_core.stepmodel import Load, StepTimes, prompt_work
 from tenantry_engine import turn
 from tenantry_engine.gate import SEAT_BOUND, Gate, Place, Shares, Waits
+from tenantry_engine.standing import Standing
 from tenantry_engine.turn import Head, Member
 from tenantry_engine.view import NOBODY, View
 
@@ -19,19 +20,23 @@ RECALL_WINDOW: Final = 60.0
 """Doing again what recalled requests had done may take this part of any window."""
 LAST: Final[Place] = (99, 0.0, "")
 """A place behind all."""
+_EMPTY: Final[frozenset[str]] = frozenset()
 
 
 class Reclaim:
     """Watches who waits, and says who goes back. `report` is told of each tenant that waited beyond
     the bound."""
 
-    def __init__(self, view: View, model: StepTimes, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, view: View, model: StepTimes, standing: Standing, report: Callable[[str], None]
+    ) -> None:
         self.allowance = Allowance(RECALL_SHARE, RECALL_WINDOW)
         self._view = view
         self._model = model
         self._report = report
         self._waits = Waits()
-        self._nobody: tuple[object, ...] = ()
+        self._standing = standing
+        self._most = ""
 
     def __bool__(self) -> bool:
         return bool(self._waits)
@@ -43,19 +48,17 @@ class Reclaim:
 
     def watch(self, now: float, gate: Gate, shares: Shares) -> None:
         """Who waits below its share, and for how long; told to the gate."""
-        gate.below = self._below(gate)
+        gate.below = self._below()
         if not self._waits and not gate.below:
             return
         lacking = len(gate.below) > gate.free or self._crowded(gate)
         if not self._waits and not lacking:
             return  # there is a seat for each, and room for its head
-        line = self._view.book.ledger.line
-        most = max(line(gate.running), default=NOBODY)
-        if self._hoarded(shares):
-            most = LAST
-        self._waits.see(now, line(gate.below), self._fresh(now, gate), most)
+        below = self._view.book.ledger.line(gate.below)
+        most = self._most_served(gate, shares, below)
+        self._waits.see(now, below, self._fresh(now, gate), most)
         gate.late = self._waits.late(now)
-        for tenant in self._waits.inverted(now):
+        for tenant in self._waits.inverted(gate.late):
             self._report(tenant)
 
     def victims(self, now: float) -> tuple[str, Sequence[Member]] | None:
@@ -90,17 +93,24 @@ class Reclaim:
         done = victim.request.num_computed_tokens
         return self._model.predict(Load(prefill=done, work=prompt_work(0, done)))
 
-    def _below(self, gate: Gate) -> frozenset[str]:
+    def _below(self) -> frozenset[str]:
         """Tenants that wait and hold less than their share of the seats."""
-        view = self._view
-        at = (view.reader.census.moves, view.queue.version, gate.share)
-        if self._nobody == at:
-            return frozenset()
-        running, share = gate.running, gate.share
-        below = [t for t in view.queue.lanes if running.get(t, 0) < share[t]]
+        below = self._standing.below()
+        return frozenset(filter(self._view.ready, below)) if below else _EMPTY
+
+    def _most_served(self, gate: Gate, shares: Shares, below: Sequence[Place]) -> Place:
+        """The place of whoever runs and was served most, or of another that was served more than
+        all who wait: that is as good to know, and the last such one mostly still is."""
         if not below:
-            self._nobody = at
-        return frozenset(tenant for tenant in below if view.ready(tenant))
+            return LAST
+        line, running = self._view.book.ledger.line, gate.running
+        if self._most in running:
+            place = line((self._most,))[0]
+            if place > max(below):
+                return place
+        most: Place = max(line(running), default=NOBODY)
+        self._most = most[2]
+        return LAST if self._hoarded(shares) else most
 
     def _crowded(self, gate: Gate) -> bool:
         """Whether the head of one of them does not fit."""

@@ -85,12 +85,13 @@ def generated(outputs: Mapping[int, Any], owners: Mapping[str, str]) -> dict[str
 
 @dataclass(slots=True)
 class Reading:
-    """What a step gives, by tenant: `decodes` are tokens of decode, `context` is what these
-    requests hold after the step, `prompts` what was given beyond that. `tokens` and `total` are the
-    sums of the first two."""
+    """What a step gives, by tenant: `decodes` are tokens of decode, `origins` is what these
+    requests hold after the step, less `steps` for each of their tokens, `prompts` what was given
+    beyond that. `tokens` and `total` are the sums of decodes and of what they hold."""
 
     decodes: dict[str, int] = field(default_factory=dict)
-    context: dict[str, int] = field(default_factory=dict)
+    origins: dict[str, int] = field(default_factory=dict)
+    steps: int = 0
     prompts: dict[str, Served] = field(default_factory=dict)
     tokens: int = 0
     total: int = 0
@@ -101,11 +102,11 @@ class Reading:
     def take_out(self, tenant: str, context: int) -> None:
         """One decode of the tenant got no token after all."""
         self.decodes[tenant] -= 1
-        self.context[tenant] -= context
+        self.origins[tenant] -= context - self.steps
         self.tokens -= 1
         self.total -= context
         if not self.decodes[tenant]:
-            del self.decodes[tenant], self.context[tenant]
+            del self.decodes[tenant], self.origins[tenant]
 
 
 class Reader:
@@ -172,7 +173,8 @@ class Reader:
         if found + decoding - len(idle) != len(scheduled):
             return self._each(output, scheduler.requests)
         census.advance()
-        reading.decodes, reading.context = census.decodes.copy(), census.context.copy()
+        reading.decodes, reading.origins = census.decodes.copy(), census.origins.copy()
+        reading.steps = census.steps
         reading.tokens, reading.total = decoding, census.total
         for request in idle:
             reading.take_out(self.tenant(request), request.num_computed_tokens + 1)
@@ -197,15 +199,18 @@ class Reader:
             if scheduled - len(drafts.get(name, ())) == 1 and end > request.num_prompt_tokens:
                 tenant = self.tenant(request)
                 reading.decodes[tenant] = reading.decodes.get(tenant, 0) + scheduled
-                reading.context[tenant] = reading.context.get(tenant, 0) + end
+                reading.origins[tenant] = reading.origins.get(tenant, 0) + end
             else:
                 self._prompt(request, scheduled, reading.prompts)
         reading.tokens = sum(reading.decodes.values())
-        reading.total = sum(reading.context.values())
+        reading.total = sum(reading.origins.values())
         return reading
 
     def _prompt(self, request: Any, tokens: int, totals: dict[str, Served]) -> None:
-        total = totals.setdefault(self.tenant(request), Served())
+        tenant = self.tenant(request)
+        total = totals.get(tenant)
+        if total is None:
+            total = totals[tenant] = Served()
         end = request.num_computed_tokens
         start, prompt, name = end - tokens, request.num_prompt_tokens, request.request_id
         if name not in self._reached:
@@ -215,6 +220,10 @@ class Reader:
         reached = self._reached[name]
         total.prefill += tokens
         total.work += prompt_work(start, tokens)
+        if start == reached and end <= prompt:  # as it is while nothing is lost
+            total.prompt += tokens
+            self._reached[name] = end
+            return
         total.recomputed += max(min(reached, end) - start, 0)
         total.prompt += max(min(end, prompt) - max(start, reached), 0)
         self._reached[name] = max(reached, end)

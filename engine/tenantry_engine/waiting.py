@@ -35,8 +35,8 @@ class TenantQueue(RequestQueue):
     def __init__(self, tenant: Callable[[Any], str], choose: Choose) -> None:
         self.counts: Counter[str] = Counter()
         """Requests that wait, by tenant."""
-        self.version = 0
-        """Changes whenever a tenant begins or ceases to wait."""
+        self.moved: set[str] = set()
+        """Tenants whose count has changed; whoever reads them takes them out."""
         self.lanes: dict[str, Lane] = {}
         self.offered: Any | None = None
         """What the scheduler looked at last and has not taken."""
@@ -48,6 +48,7 @@ class TenantQueue(RequestQueue):
         self._ordered = False
         self._split = True
         self._places: dict[str, tuple[str, str]] = {}
+        self._outdated: dict[str, None] = {}
         self._old: dict[str, None] = {}
         self._chosen: Any | None = None
 
@@ -121,6 +122,7 @@ class TenantQueue(RequestQueue):
     def order(self, key_of: KeyOf | None) -> None:
         """Other keys inside the lanes; None: none."""
         self._key_of = key_of
+        self._outdated.clear()
         self._old.clear()
         for lane in self.lanes.values():
             lane.rekey(key_of)
@@ -128,14 +130,15 @@ class TenantQueue(RequestQueue):
 
     def rekey(self, tenant: str) -> None:
         """What is known of a tenant has changed: its keys are to be made anew by `refresh`."""
-        lane = self.lanes.get(tenant if self._split else ONE_LANE)
-        if lane is not None and self._key_of is not None:
-            self._old.update(dict.fromkeys(each.request_id for each in lane.arrivals()))
+        if self._key_of is not None:
+            self._outdated[tenant if self._split else ONE_LANE] = None
 
     def refresh(self, count: int) -> None:
         """Make so many of the keys anew that are out of date: a few in each step, since a lane may
         hold thousands. An order of older and newer keys is an order too."""
-        while self._old and count > 0:
+        while count > 0:
+            if not self._old and not self._next_lane():
+                return
             name = next(iter(self._old))
             del self._old[name]
             place = self._places.get(name)
@@ -143,6 +146,17 @@ class TenantQueue(RequestQueue):
                 self.lanes[place[0]].renew(name, self._key_of)
                 count -= 1
                 self._changed()
+
+    def _next_lane(self) -> bool:
+        """Put the requests of the next lane whose keys are out of date down as old; whether there
+        are any."""
+        while self._outdated and not self._old:
+            name = next(iter(self._outdated))
+            del self._outdated[name]
+            lane = self.lanes.get(name)
+            if lane is not None:
+                self._old = dict.fromkeys(each.request_id for each in lane.arrivals())
+        return bool(self._old)
 
     @property
     def ordered(self) -> bool:
@@ -173,8 +187,7 @@ class TenantQueue(RequestQueue):
         tenant = self._tenant(request)
         self._place(tenant, request, front=front)
         self.counts[tenant] += 1
-        if self.counts[tenant] == 1:
-            self.version += 1
+        self.moved.add(tenant)
         self._changed()
 
     def _place(self, tenant: str, request: Any, *, front: bool) -> None:
@@ -198,7 +211,7 @@ class TenantQueue(RequestQueue):
         self.counts[tenant] -= 1
         if not self.counts[tenant]:
             del self.counts[tenant]
-            self.version += 1
+        self.moved.add(tenant)
         self._changed()
 
     def _changed(self) -> None:

@@ -120,7 +120,7 @@ class Overhead(Kind):
 
     case: str
     runs: int = 5
-    steps: int = 300
+    steps: int = 600
 
     alone: ClassVar[bool] = True
 

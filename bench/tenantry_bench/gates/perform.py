@@ -225,7 +225,7 @@ def _steps(scenario: Scenario, arm: str, seed: int, options: Options) -> list[An
 
 def _overhead(job: Overhead) -> dict[str, Any]:
     case = next(each for each in overhead.CASES if each.name == job.case)
-    found = overhead.median([overhead.measure(case, job.steps) for _ in range(job.runs)])
+    found = overhead.median([overhead.measure(case, job.steps, seed) for seed in range(job.runs)])
     return {
         "added": found.added,
         "tail": found.ours_p99 / found.stock_p99,

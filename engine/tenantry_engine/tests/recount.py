@@ -76,6 +76,7 @@ class Audit(harness.Engine):
             self._land()
         self._census()
         self._queues()
+        self._stands()
         self._blocks()
         return shot
 
@@ -115,6 +116,19 @@ class Audit(harness.Engine):
         assert len(queue) == len(waiting)
         everywhere = [*waiting, *scheduler.running, *scheduler.kv_holding_waiting]
         assert sorted(each.request_id for each in everywhere) == sorted(scheduler.requests)
+
+    def _stands(self) -> None:
+        """Who is here, waits below its share, or asks for no more than it."""
+        standing, census = self.conductor.standing, self.conductor.reader.census
+        running = self.scheduler.running
+        if not census.sure or len(running) != census.base:
+            return
+        seats = Counter(map(harness.tenant_of, running))
+        waits = Counter(map(harness.tenant_of, self.conductor.queue))
+        share = standing.share
+        assert standing.present() == seats.keys() | waits.keys()
+        assert standing.below() == {t for t in waits if seats[t] < share.get(t, 0)}
+        assert standing.light() == {t for t in seats if seats[t] + waits[t] <= share.get(t, 0)}
 
     def _blocks(self) -> None:
         """A KV block is held by a running request, or free."""

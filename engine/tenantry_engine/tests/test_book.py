@@ -39,7 +39,13 @@ def a_reading(**served: Served) -> Reading:
     decodes = {tenant: each.decodes for tenant, each in served.items() if each.decodes}
     context = {tenant: served[tenant].context for tenant in decodes}
     prompts = {tenant: each for tenant, each in served.items() if tenant not in decodes}
-    return Reading(decodes, context, prompts, sum(decodes.values()), sum(context.values()))
+    return Reading(
+        decodes=decodes,
+        origins=context,
+        prompts=prompts,
+        tokens=sum(decodes.values()),
+        total=sum(context.values()),
+    )
 
 
 CHAT = Served(decodes=1, context=100)

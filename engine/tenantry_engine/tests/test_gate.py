@@ -102,7 +102,9 @@ def test_whoever_was_served_least_goes_next_and_of_those_alike_whoever_came_firs
     tags = {f"t{number:02}": float(tag) for number, (tag, _) in enumerate(those)}
     holdings = [a_tenant(name, tag, 0, 9) for name, tag in tags.items()]
     gate = a_gate(*holdings, free=30)
-    entry = Admission([h.rank for h in holdings], gate, lambda tenant: tenant, came.__getitem__)
+    entry = Admission(
+        [h.rank for h in holdings], gate, lambda tenant: tenant, None, came.__getitem__
+    )
     for _ in range(30):
         best = min(tags, key=lambda tenant: (tags[tenant], came[tenant], tenant))
         assert entry.next() == best
@@ -144,8 +146,8 @@ def test_a_tenant_that_runs_something_waits_a_little_first() -> None:
 def test_a_wait_beyond_the_bound_is_reported_once() -> None:
     late = 2 * SEAT_BOUND
     waits = waited(late)
-    assert waits.inverted(late) == {"quiet"}
-    assert waits.inverted(late) == frozenset()
+    assert waits.inverted(waits.late(late)) == {"quiet"}
+    assert waits.inverted(waits.late(late)) == frozenset()
 
 
 def test_a_seat_ends_the_wait() -> None:

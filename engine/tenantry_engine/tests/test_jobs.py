@@ -35,7 +35,9 @@ def test_the_price_of_a_job_is_about_its_part_of_the_steps_it_will_be_in() -> No
     job = Job("r", 0.0, prompt=256, context=256, length=100.0)
     prompt = model.predict(Load(prefill=256, work=prompt_work(0, 256)))
     step = model.predict(Load(decodes=32, context=32 * 306)) / 32
-    assert prices(model).seconds(job) == pytest.approx(prompt + 100 * step, rel=0.02)
+    assert prices(model).seconds(job.prompt, job.context, job.length) == pytest.approx(
+        prompt + 100 * step, rel=0.02
+    )
 
 
 def test_what_is_cached_need_not_be_computed() -> None:
