@@ -4,7 +4,8 @@ A request that does not fit is passed over, so that it stops nobody who does. So
 passed over for ever, blocks are set aside for the one that was passed over for longest: after
 ASIDE steps by those who have their share of the cache already, after INSIST steps by everybody.
 They stay set aside until its prompt is through: with its first chunk it takes only the first of
-them, and without the others it would soon be sent back, to wait as long once more.
+them, and without the others it would soon be sent back, to wait as long once more. One that has
+had tokens has begun before, and gave its blocks back to whom they belong.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,7 +44,7 @@ class Fitting:
         self._needs: dict[str, tuple[int, int]] = {}
         self._aside: tuple[str, int, int] | None = None
         self._begun: dict[str, tuple[Any, int]] = {}
-        """Requests in their prompt that had been passed over for long, and since when."""
+        """Requests in their first prompt that had been passed over for long, and since when."""
         self._forecast: Forecast | None = None
         self._made = 0
 
@@ -70,8 +71,10 @@ class Fitting:
         """It has begun: from now on it grows."""
         name = request.request_id
         since = self._passed.pop(name, self._step)
-        if self._step - since >= ASIDE:
+        if self._step - since >= ASIDE and not request.num_output_tokens:
             self._begun[name] = (request, since)
+        elif self._aside is not None and self._aside[0] == name:
+            self._aside = None
         if self._forecast is not None:
             self._add(self._forecast, request)
 
