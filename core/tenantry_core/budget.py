@@ -30,9 +30,8 @@ more, it comes down in proportion, to LEAST."""
 LEAST: Final = 1.4
 EASING: Final = (0.6, 0.95)
 """Lateness over the promised delay at which the ceiling begins to come down, and is down."""
-RELAXED: Final = 5.0
-LONGEST: Final = 10.0
-"""The ceiling without decodes to protect: in times of the decodes alone, and at most, in tau."""
+LONGEST: Final = 5.0
+"""The ceiling without decodes to protect, in tau."""
 RAISED: Final = 2.0
 """How far late first tokens may raise the ceiling."""
 FLOOR: Final = 32
@@ -49,15 +48,12 @@ SEARCH: Final = 8
 """Steps between two searches for a better size."""
 EXPLORE: Final = 32
 """One step in so many tries a size that may be better than is believed."""
-PROBE, PATIENCE = 16, 0.1
-"""One step in so many holds decodes alone while what they take is not known well; each time the
-next one comes later by this part."""
+PROBE, PATIENCE = 16, 0.2
+"""One step in so many holds one decode alone; each time the next one comes later by this part."""
 OPTIMISM: Final = 2.5
 """Standard errors by which a size may be better than is believed."""
 AT_MOST: Final = 1.5
 """A size believed to take longer than this many ceilings is not tried."""
-UNSURE: Final = 0.01
-"""Relative standard error up to which the time of the decodes is known well."""
 MARGIN: Final = 64
 """Prefill tokens beyond the largest size under the ceiling at which a larger one may be under it
 again, step time being no smooth function of tokens."""
@@ -90,18 +86,16 @@ def easing(late: float) -> float:
     return min(max((late - begins) / (ends - begins), 0.0), 1.0)
 
 
-def limit(model: StepTimes, decodes: Load, ceiling: Ceiling) -> float:
-    """The ceiling in seconds for a step that holds these decodes."""
+def limit(model: StepTimes, ceiling: Ceiling) -> float:
+    """The ceiling in seconds."""
     if ceiling.seconds is not None:
         return ceiling.seconds
-    tau = model.predict(ONE)
+    allowed = LONGEST
     if ceiling.protecting:
         eased = min(max(EASED * 0.5 / max(ceiling.share, 1e-9), LEAST), EASED)
-        allowed = tau * (PROTECTING - (PROTECTING - eased) * easing(ceiling.late))
-    else:
-        alone = model.predict(decodes) if decodes.decodes else tau
-        allowed = min(RELAXED * alone, LONGEST * tau)
-    return min(allowed * min(max(ceiling.raised, 1.0), RAISED), ceiling.objective)
+        allowed = PROTECTING - (PROTECTING - eased) * easing(ceiling.late)
+    seconds = allowed * model.predict(ONE) * min(max(ceiling.raised, 1.0), RAISED)
+    return min(seconds, ceiling.objective)
 
 
 def chunk(model: StepTimes, decodes: Load, context: int, ceiling: Ceiling) -> int:
@@ -128,8 +122,7 @@ class Packer:
     the ceiling. One step in `EXPLORE` takes a size whose time, were it better than believed by
     `OPTIMISM` standard errors, would be the best under the ceiling. After a few tries the error is
     too small for that: a size that one slow step or a wrong prior had made look bad comes back, one
-    that is bad stays away. While the time of the decodes alone, from which the ceiling derives, is
-    not known well, one step in `PROBE`, then fewer and fewer, holds nothing else.
+    that is bad stays away.
     """
 
     def __init__(self, model: StepTimes) -> None:
@@ -139,6 +132,18 @@ class Packer:
         self._steps = 0
         self._wait = self._probe = float(PROBE)
 
+    def alone(self, ceiling: Ceiling) -> bool:
+        """Whether the next step should hold one decode and nothing else; if so, ask no more for it.
+
+        The ceiling derives from what such a step takes, and on a busy engine none would ever run.
+        """
+        if ceiling.seconds is not None or self._steps < self._probe:
+            return False
+        self._wait *= 1.0 + PATIENCE
+        self._probe = self._steps + self._wait
+        self._steps += 1
+        return True
+
     def chunk(self, decodes: Load, context: int, ceiling: Ceiling) -> int:
         """Prefill tokens for the next step; see the function of this name."""
         self._steps += 1
@@ -147,11 +152,6 @@ class Packer:
         model = self._doubting
         if model is None or step.room <= FLOOR:
             return usual
-        if self._steps >= self._probe and ceiling.seconds is None and decodes.decodes:
-            self._wait *= 1.0 + PATIENCE
-            self._probe = self._steps + self._wait
-            if model.doubt(decodes) > UNSURE * model.predict(decodes):
-                return 0
         tries, now = divmod(self._steps, EXPLORE)
         return usual if now else _hopeful(step, usual, tries, model)
 
@@ -195,7 +195,7 @@ class _Step:
         self._context = context
         self.beside = decodes.tokens
         self.room = max(ceiling.tokens - self.beside, 0)
-        self.limit = limit(model, decodes, ceiling)
+        self.limit = limit(model, ceiling)
         if ceiling.seconds is None and self.room > FLOOR:
             self.limit = max(self.limit, min(STRETCH * self.time(FLOOR), ceiling.objective))
         self.most = self.limit

@@ -237,7 +237,10 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     """
     load = Load(decodes=scene.tokens, context=scene.census.total)
     context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
-    chunk = packer.chunk(load, context, ceiling(_protects(scene)))
+    bound = ceiling(_protects(scene))
+    if load.decodes > 1 and packer.alone(bound):
+        return _alone(scene)
+    chunk = packer.chunk(load, context, bound)
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
     if scene.ready and len(kept) == len(scene.prompts):
@@ -247,6 +250,13 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     stay = {id(prompt) for prompt in kept}
     hidden = [prompt.request for prompt in scene.prompts if id(prompt) not in stay]
     return Turn(tokens, threshold, visible, hidden)
+
+
+def _alone(scene: Scene) -> Turn:
+    """A step with the first decode of the list, to learn what one takes."""
+    first = next(each for each in scene.running if translate.decoding(each))
+    rest = [each for each in scene.running if each is not first]
+    return Turn(translate.decode_tokens(first), NO_THRESHOLD, [first], rest)
 
 
 def _protects(scene: Scene) -> bool:
