@@ -16,6 +16,7 @@ longer.
 from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum
 from math import inf
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
@@ -48,8 +49,9 @@ SEARCH: Final = 8
 """Steps between two searches for a better size."""
 EXPLORE: Final = 32
 """One step in so many tries a size that may be better than is believed."""
-PROBE, PATIENCE = 16, 0.2
-"""One step in so many holds one decode alone; each time the next one comes later by this part."""
+PROBE, PATIENCE = 16, 0.1
+"""One step in so many holds one decode, or the decodes, and nothing else; each time the next one
+comes later by this part."""
 OPTIMISM: Final = 2.5
 """Standard errors by which a size may be better than is believed."""
 AT_MOST: Final = 1.5
@@ -115,6 +117,14 @@ class Doubting(StepTimes, Protocol):
         ...
 
 
+class Probe(Enum):
+    """What a step is to hold so that something is learned from it."""
+
+    NONE = "nothing in particular"
+    ONE = "one decode"
+    DECODES = "the decodes"
+
+
 class Packer:
     """Sizes steps one after the other: keeps a size while it is good, and tries others.
 
@@ -131,18 +141,22 @@ class Packer:
         self._kept: dict[bool, int] = {}
         self._steps = 0
         self._wait = self._probe = float(PROBE)
+        self._probes = 0
 
-    def alone(self, ceiling: Ceiling) -> bool:
-        """Whether the next step should hold one decode and nothing else; if so, ask no more for it.
+    def probe(self, ceiling: Ceiling) -> Probe:
+        """Whether the next step should hold one decode, or the decodes, and nothing else; if so,
+        ask no more for it.
 
-        The ceiling derives from what such a step takes, and on a busy engine none would ever run.
+        The ceiling derives from what one decode takes, and prices from what decodes take without
+        prompts; on a busy engine such steps would never run.
         """
         if ceiling.seconds is not None or self._steps < self._probe:
-            return False
+            return Probe.NONE
         self._wait *= 1.0 + PATIENCE
         self._probe = self._steps + self._wait
         self._steps += 1
-        return True
+        self._probes += 1
+        return Probe.ONE if self._probes % 2 else Probe.DECODES
 
     def chunk(self, decodes: Load, context: int, ceiling: Ceiling) -> int:
         """Prefill tokens for the next step; see the function of this name."""

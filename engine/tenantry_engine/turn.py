@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tenantry_core import seats
-from tenantry_core.budget import Ceiling, Packer
+from tenantry_core.budget import Ceiling, Packer, Probe
 from tenantry_core.ledger import Rank
 from tenantry_core.seats import Holding
 from tenantry_core.stepmodel import Load
@@ -238,9 +238,10 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     load = Load(decodes=scene.tokens, context=scene.census.total)
     context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
     bound = ceiling(_protects(scene))
-    if load.decodes > 1 and packer.alone(bound):
+    probe = packer.probe(bound) if load.decodes > 1 else Probe.NONE
+    if probe == Probe.ONE:
         return _alone(scene)
-    chunk = packer.chunk(load, context, bound)
+    chunk = 0 if probe == Probe.DECODES else packer.chunk(load, context, bound)
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
     if scene.ready and len(kept) == len(scene.prompts):
