@@ -49,7 +49,7 @@ SEARCH: Final = 8
 """Steps between two searches for a better size."""
 EXPLORE: Final = 32
 """One step in so many tries a size that may be better than is believed."""
-PROBE, PATIENCE = 16, 0.1
+PROBE, PATIENCE = 16, 0.05
 """One step in so many holds one decode, or the decodes, and nothing else; each time the next one
 comes later by this part."""
 OPTIMISM: Final = 2.5

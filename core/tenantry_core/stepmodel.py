@@ -99,7 +99,7 @@ SMALLEST: Final = 1e-6
 FIRST: Final = 8
 """Steps whose median ratio sets the scale. One of them may be a compilation."""
 COMMON: Final = 0.3**2
-OWN: Final = (0.1**2, 0.5**2, 0.5**2, 0.3**2, 0.1**2, 0.15**2)
+OWN: Final = (0.1**2, 0.5**2, 0.5**2, 0.2**2, 0.1**2, 0.15**2)
 """Variances of the coefficients over the prior's: of their common factor, and of each. How dear KV
 is beside weights follows from their sizes; what a decode adds, from the host."""
 NOISE: Final = (0.05**2, 0.01**2, 0.3**2)
