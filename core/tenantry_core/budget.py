@@ -49,9 +49,12 @@ SEARCH: Final = 8
 """Steps between two searches for a better size."""
 EXPLORE: Final = 32
 """One step in so many tries a size that may be better than is believed."""
-PROBE, PATIENCE = 16, 0.05
-"""One step in so many holds one decode, or the decodes, and nothing else; each time the next one
-comes later by this part."""
+PROBE: Final = 16
+"""Steps between two that hold little so that something is learned from them, at first."""
+PATIENCE, LENIENCE = 0.05, 0.01
+"""By what part that grows each time: of steps with one decode, and of others."""
+KNEE: Final = 128
+"""Tokens up to which reading the weights takes longer than the arithmetic."""
 OPTIMISM: Final = 2.5
 """Standard errors by which a size may be better than is believed."""
 AT_MOST: Final = 1.5
@@ -123,6 +126,24 @@ class Probe(Enum):
     NONE = "nothing in particular"
     ONE = "one decode"
     DECODES = "the decodes"
+    PROMPTS = "a few tokens of prompts"
+
+
+@dataclass(slots=True)
+class _Seldom:
+    """Something for one step in `PROBE`, then in more and more."""
+
+    growth: float
+    wait: float = PROBE
+    after: float = PROBE
+
+    def due(self, steps: int) -> bool:
+        """Whether it is time; then it was done."""
+        if steps < self.after:
+            return False
+        self.wait *= 1.0 + self.growth
+        self.after = steps + self.wait
+        return True
 
 
 class Packer:
@@ -140,23 +161,26 @@ class Packer:
         self._doubting = model if isinstance(model, Doubting) else None
         self._kept: dict[bool, int] = {}
         self._steps = 0
-        self._wait = self._probe = float(PROBE)
-        self._probes = 0
+        self._ones, self._others = _Seldom(PATIENCE), _Seldom(LENIENCE)
+        self._probe = Probe.PROMPTS
 
     def probe(self, ceiling: Ceiling) -> Probe:
-        """Whether the next step should hold one decode, or the decodes, and nothing else; if so,
-        ask no more for it.
+        """What the next step should hold and nothing else, if anything; then ask no more for it.
 
-        The ceiling derives from what one decode takes, and prices from what decodes take without
-        prompts; on a busy engine such steps would never run.
+        The ceiling derives from what one decode takes, and what a tenant pays from what decodes
+        take without prompts and prompts without decodes; on a busy engine such steps would never
+        run. While decodes are protected, only the ceiling matters.
         """
-        if ceiling.seconds is not None or self._steps < self._probe:
+        if ceiling.seconds is not None:
             return Probe.NONE
-        self._wait *= 1.0 + PATIENCE
-        self._probe = self._steps + self._wait
+        if self._ones.due(self._steps):
+            found = Probe.ONE
+        elif ceiling.protecting or not self._others.due(self._steps):
+            return Probe.NONE
+        else:
+            found = self._probe = _AFTER[self._probe]
         self._steps += 1
-        self._probes += 1
-        return Probe.ONE if self._probes % 2 else Probe.DECODES
+        return found
 
     def chunk(self, decodes: Load, context: int, ceiling: Ceiling) -> int:
         """Prefill tokens for the next step; see the function of this name."""
@@ -180,6 +204,9 @@ class Packer:
             return old.tokens
         self._kept[protecting] = best.tokens + step.beside
         return best.tokens
+
+
+_AFTER: Final = {Probe.DECODES: Probe.PROMPTS, Probe.PROMPTS: Probe.DECODES}
 
 
 def _hopeful(step: "_Step", usual: int, turn: int, model: Doubting) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tenantry_core import seats
-from tenantry_core.budget import Ceiling, Packer, Probe
+from tenantry_core.budget import KNEE, Ceiling, Packer, Probe
 from tenantry_core.ledger import Rank
 from tenantry_core.seats import Holding
 from tenantry_core.stepmodel import Load
@@ -238,9 +238,9 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     load = Load(decodes=scene.tokens, context=scene.census.total)
     context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
     bound = ceiling(_protects(scene))
-    probe = packer.probe(bound) if load.decodes > 1 else Probe.NONE
-    if probe == Probe.ONE:
-        return _alone(scene)
+    probe = packer.probe(bound) if load.decodes > 1 and scene.prompts else Probe.NONE
+    if probe in (Probe.ONE, Probe.PROMPTS):
+        return _alone(scene, probe)
     chunk = 0 if probe == Probe.DECODES else packer.chunk(load, context, bound)
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
@@ -253,11 +253,15 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     return Turn(tokens, threshold, visible, hidden)
 
 
-def _alone(scene: Scene) -> Turn:
-    """A step with the first decode of the list, to learn what one takes."""
-    first = next(each for each in scene.running if translate.decoding(each))
-    rest = [each for each in scene.running if each is not first]
-    return Turn(translate.decode_tokens(first), NO_THRESHOLD, [first], rest)
+def _alone(scene: Scene, probe: Probe) -> Turn:
+    """A step with the first decode of the list, or with prompts alone, to learn what it takes."""
+    if probe == Probe.PROMPTS:
+        visible, tokens = [prompt.request for prompt in scene.prompts], KNEE
+    else:
+        visible = [next(each for each in scene.running if translate.decoding(each))]
+        tokens = translate.decode_tokens(visible[0])
+    seen = {id(each) for each in visible}
+    return Turn(tokens, NO_THRESHOLD, visible, [e for e in scene.running if id(e) not in seen])
 
 
 def _protects(scene: Scene) -> bool:
