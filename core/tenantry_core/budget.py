@@ -49,10 +49,11 @@ SEARCH: Final = 8
 """Steps between two searches for a better size."""
 EXPLORE: Final = 32
 """One step in so many tries a size that may be better than is believed."""
-PROBE: Final = 16
-"""Steps between two that hold little so that something is learned from them, at first."""
-PATIENCE, LENIENCE = 0.05, 0.01
-"""By what part that grows each time: of steps with one decode, and of others."""
+PROBE, PATIENCE = 16, 0.05
+"""Steps between two that hold one decode and nothing else, at first; and by what part that grows
+each time."""
+SAMPLE, LENIENCE = 8, 0.01
+"""The same of steps with decodes alone, or prompts alone."""
 KNEE: Final = 128
 """Tokens up to which reading the weights takes longer than the arithmetic."""
 OPTIMISM: Final = 2.5
@@ -131,15 +132,15 @@ class Probe(Enum):
 
 @dataclass(slots=True)
 class _Seldom:
-    """Something for one step in `PROBE`, then in more and more."""
+    """Something for one step in so many, then in more and more."""
 
+    wait: float
     growth: float
-    wait: float = PROBE
-    after: float = PROBE
+    after: float = 0.0
 
     def due(self, steps: int) -> bool:
         """Whether it is time; then it was done."""
-        if steps < self.after:
+        if steps < max(self.after, self.wait):
             return False
         self.wait *= 1.0 + self.growth
         self.after = steps + self.wait
@@ -161,7 +162,7 @@ class Packer:
         self._doubting = model if isinstance(model, Doubting) else None
         self._kept: dict[bool, int] = {}
         self._steps = 0
-        self._ones, self._others = _Seldom(PATIENCE), _Seldom(LENIENCE)
+        self._ones, self._others = _Seldom(PROBE, PATIENCE), _Seldom(SAMPLE, LENIENCE)
         self._probe = Probe.PROMPTS
 
     def probe(self, ceiling: Ceiling) -> Probe:
@@ -171,7 +172,7 @@ class Packer:
         take without prompts and prompts without decodes; on a busy engine such steps would never
         run. While decodes are protected, only the ceiling matters.
         """
-        if ceiling.seconds is not None:
+        if ceiling.seconds is not None or self._doubting is None:
             return Probe.NONE
         if self._ones.due(self._steps):
             found = Probe.ONE

@@ -7,6 +7,7 @@ set the knobs, let vLLM schedule, put everything back.
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from tenantry_core import seats
@@ -239,9 +240,9 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
     bound = ceiling(_protects(scene))
     probe = packer.probe(bound) if load.decodes > 1 and scene.prompts else Probe.NONE
-    if probe in (Probe.ONE, Probe.PROMPTS):
-        return _alone(scene, probe)
-    chunk = 0 if probe == Probe.DECODES else packer.chunk(load, context, bound)
+    if probe != Probe.NONE:
+        return _probing(scene, probe)
+    chunk = packer.chunk(load, context, bound)
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
     if scene.ready and len(kept) == len(scene.prompts):
@@ -253,13 +254,15 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     return Turn(tokens, threshold, visible, hidden)
 
 
-def _alone(scene: Scene, probe: Probe) -> Turn:
-    """A step with the first decode of the list, or with prompts alone, to learn what it takes."""
+def _probing(scene: Scene, probe: Probe) -> Turn:
+    """A step with the first decode of the list, with decodes, or with prompts alone."""
+    tokens = KNEE
     if probe == Probe.PROMPTS:
-        visible, tokens = [prompt.request for prompt in scene.prompts], KNEE
+        visible = [prompt.request for prompt in scene.prompts]
     else:
-        visible = [next(each for each in scene.running if translate.decoding(each))]
-        tokens = translate.decode_tokens(visible[0])
+        decoding = (each for each in scene.running if translate.decoding(each))
+        visible = list(islice(decoding, 1 if probe == Probe.ONE else KNEE))
+        tokens = min(sum(map(translate.decode_tokens, visible)), KNEE)
     seen = {id(each) for each in visible}
     return Turn(tokens, NO_THRESHOLD, visible, [e for e in scene.running if id(e) not in seen])
 
