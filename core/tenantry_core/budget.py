@@ -21,7 +21,7 @@ from math import inf
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from tenantry_core.stepmodel import SMALLEST, Load, StepTimes
-from tenantry_core.tiles import ENDS
+from tenantry_core.tiles import ENDS, SMALL
 
 PROTECTING: Final = 2.5
 """With `auto`: the ceiling in tau, a quarter more than a tenant has alone on its half."""
@@ -31,7 +31,7 @@ more, it comes down in proportion, to LEAST."""
 LEAST: Final = 1.4
 EASING: Final = (0.6, 0.95)
 """Lateness over the promised delay at which the ceiling begins to come down, and is down."""
-LONGEST: Final = 5.0
+LONGEST: Final = 4.5
 """The ceiling without decodes to protect, in tau."""
 RAISED: Final = 2.0
 """How far late first tokens may raise the ceiling."""
@@ -54,8 +54,8 @@ PROBE, PATIENCE = 16, 0.05
 each time."""
 SAMPLE, LENIENCE = 8, 0.01
 """The same of steps with decodes alone, or prompts alone."""
-KNEE: Final = 128
-"""Tokens up to which reading the weights takes longer than the arithmetic."""
+KNEE: Final = SMALL
+"""Tokens of a step of prompts alone."""
 OPTIMISM: Final = 2.5
 """Standard errors by which a size may be better than is believed."""
 AT_MOST: Final = 1.5
