@@ -16,11 +16,12 @@ longer.
 from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum
 from math import inf
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from tenantry_core.stepmodel import SMALLEST, Load, StepTimes
-from tenantry_core.tiles import ENDS
+from tenantry_core.tiles import ENDS, SMALL
 
 PROTECTING: Final = 2.5
 """With `auto`: the ceiling in tau, a quarter more than a tenant has alone on its half."""
@@ -30,9 +31,8 @@ more, it comes down in proportion, to LEAST."""
 LEAST: Final = 1.4
 EASING: Final = (0.6, 0.95)
 """Lateness over the promised delay at which the ceiling begins to come down, and is down."""
-RELAXED: Final = 5.0
-LONGEST: Final = 10.0
-"""The ceiling without decodes to protect: in times of the decodes alone, and at most, in tau."""
+LONGEST: Final = 4.5
+"""The ceiling without decodes to protect, in tau."""
 RAISED: Final = 2.0
 """How far late first tokens may raise the ceiling."""
 FLOOR: Final = 32
@@ -49,15 +49,17 @@ SEARCH: Final = 8
 """Steps between two searches for a better size."""
 EXPLORE: Final = 32
 """One step in so many tries a size that may be better than is believed."""
-PROBE, PATIENCE = 16, 0.1
-"""One step in so many holds decodes alone while what they take is not known well; each time the
-next one comes later by this part."""
+PROBE, PATIENCE = 16, 0.05
+"""Steps between two that hold one decode and nothing else, at first; and by what part that grows
+each time."""
+SAMPLE, LENIENCE = 8, 0.01
+"""The same of steps with decodes alone, or prompts alone."""
+KNEE: Final = SMALL
+"""Tokens of a step of prompts alone."""
 OPTIMISM: Final = 2.5
 """Standard errors by which a size may be better than is believed."""
 AT_MOST: Final = 1.5
 """A size believed to take longer than this many ceilings is not tried."""
-UNSURE: Final = 0.01
-"""Relative standard error up to which the time of the decodes is known well."""
 MARGIN: Final = 64
 """Prefill tokens beyond the largest size under the ceiling at which a larger one may be under it
 again, step time being no smooth function of tokens."""
@@ -90,18 +92,16 @@ def easing(late: float) -> float:
     return min(max((late - begins) / (ends - begins), 0.0), 1.0)
 
 
-def limit(model: StepTimes, decodes: Load, ceiling: Ceiling) -> float:
-    """The ceiling in seconds for a step that holds these decodes."""
+def limit(model: StepTimes, ceiling: Ceiling) -> float:
+    """The ceiling in seconds."""
     if ceiling.seconds is not None:
         return ceiling.seconds
-    tau = model.predict(ONE)
+    allowed = LONGEST
     if ceiling.protecting:
         eased = min(max(EASED * 0.5 / max(ceiling.share, 1e-9), LEAST), EASED)
-        allowed = tau * (PROTECTING - (PROTECTING - eased) * easing(ceiling.late))
-    else:
-        alone = model.predict(decodes) if decodes.decodes else tau
-        allowed = min(RELAXED * alone, LONGEST * tau)
-    return min(allowed * min(max(ceiling.raised, 1.0), RAISED), ceiling.objective)
+        allowed = PROTECTING - (PROTECTING - eased) * easing(ceiling.late)
+    seconds = allowed * model.predict(ONE) * min(max(ceiling.raised, 1.0), RAISED)
+    return min(seconds, ceiling.objective)
 
 
 def chunk(model: StepTimes, decodes: Load, context: int, ceiling: Ceiling) -> int:
@@ -121,6 +121,32 @@ class Doubting(StepTimes, Protocol):
         ...
 
 
+class Probe(Enum):
+    """What a step is to hold so that something is learned from it."""
+
+    NONE = "nothing in particular"
+    ONE = "one decode"
+    DECODES = "the decodes"
+    PROMPTS = "a few tokens of prompts"
+
+
+@dataclass(slots=True)
+class _Seldom:
+    """Something for one step in so many, then in more and more."""
+
+    wait: float
+    growth: float
+    after: float = 0.0
+
+    def due(self, steps: int) -> bool:
+        """Whether it is time; then it was done."""
+        if steps < max(self.after, self.wait):
+            return False
+        self.wait *= 1.0 + self.growth
+        self.after = steps + self.wait
+        return True
+
+
 class Packer:
     """Sizes steps one after the other: keeps a size while it is good, and tries others.
 
@@ -128,8 +154,7 @@ class Packer:
     the ceiling. One step in `EXPLORE` takes a size whose time, were it better than believed by
     `OPTIMISM` standard errors, would be the best under the ceiling. After a few tries the error is
     too small for that: a size that one slow step or a wrong prior had made look bad comes back, one
-    that is bad stays away. While the time of the decodes alone, from which the ceiling derives, is
-    not known well, one step in `PROBE`, then fewer and fewer, holds nothing else.
+    that is bad stays away.
     """
 
     def __init__(self, model: StepTimes) -> None:
@@ -137,7 +162,26 @@ class Packer:
         self._doubting = model if isinstance(model, Doubting) else None
         self._kept: dict[bool, int] = {}
         self._steps = 0
-        self._wait = self._probe = float(PROBE)
+        self._ones, self._others = _Seldom(PROBE, PATIENCE), _Seldom(SAMPLE, LENIENCE)
+        self._probe = Probe.PROMPTS
+
+    def probe(self, ceiling: Ceiling) -> Probe:
+        """What the next step should hold and nothing else, if anything; then ask no more for it.
+
+        The ceiling derives from what one decode takes, and what a tenant pays from what decodes
+        take without prompts and prompts without decodes; on a busy engine such steps would never
+        run. While decodes are protected, only the ceiling matters.
+        """
+        if ceiling.seconds is not None or self._doubting is None:
+            return Probe.NONE
+        if self._ones.due(self._steps):
+            found = Probe.ONE
+        elif ceiling.protecting or not self._others.due(self._steps):
+            return Probe.NONE
+        else:
+            found = self._probe = _AFTER[self._probe]
+        self._steps += 1
+        return found
 
     def chunk(self, decodes: Load, context: int, ceiling: Ceiling) -> int:
         """Prefill tokens for the next step; see the function of this name."""
@@ -147,11 +191,6 @@ class Packer:
         model = self._doubting
         if model is None or step.room <= FLOOR:
             return usual
-        if self._steps >= self._probe and ceiling.seconds is None and decodes.decodes:
-            self._wait *= 1.0 + PATIENCE
-            self._probe = self._steps + self._wait
-            if model.doubt(decodes) > UNSURE * model.predict(decodes):
-                return 0
         tries, now = divmod(self._steps, EXPLORE)
         return usual if now else _hopeful(step, usual, tries, model)
 
@@ -166,6 +205,9 @@ class Packer:
             return old.tokens
         self._kept[protecting] = best.tokens + step.beside
         return best.tokens
+
+
+_AFTER: Final = {Probe.DECODES: Probe.PROMPTS, Probe.PROMPTS: Probe.DECODES}
 
 
 def _hopeful(step: "_Step", usual: int, turn: int, model: Doubting) -> int:
@@ -195,7 +237,7 @@ class _Step:
         self._context = context
         self.beside = decodes.tokens
         self.room = max(ceiling.tokens - self.beside, 0)
-        self.limit = limit(model, decodes, ceiling)
+        self.limit = limit(model, ceiling)
         if ceiling.seconds is None and self.room > FLOOR:
             self.limit = max(self.limit, min(STRETCH * self.time(FLOOR), ceiling.objective))
         self.most = self.limit

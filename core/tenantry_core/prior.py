@@ -2,8 +2,8 @@
 
 The guess has the shape of a roofline. Reading the weights costs the same for every step; tokens are
 almost free until the arithmetic takes as long as the reading (the knee), then cost in proportion;
-each decode adds its own sampling and bookkeeping and reads the KV of its context; a prompt's
-attention grows with the square of its length.
+each decode adds its own sampling and bookkeeping and reads the KV of its context, at the speed at
+which the weights are read; a prompt's attention grows with the square of its length.
 """
 
 from dataclasses import dataclass
@@ -15,16 +15,19 @@ class Prior:
     """Seconds: for every step, for a token up to and beyond the knee, for a decode, for a token of
     context that decodes attend to, and for a unit of a prompt's attention work (token x token).
 
-    The defaults round public figures for an 8-billion-parameter model in 16 bits on an A100. Any of
-    them may be wrong by a factor: the first steps that run set the scale, later ones the shape.
+    The defaults round public figures for an 8-billion-parameter model in 16 bits on an A100: times
+    of its matrix products (Vidur), and runs of vLLM 0.19 with 1 to 64 requests at once (kvwarden).
+    Its KV is 131 kB a token and its weights 16 GB, so that a token of context takes 8.2 millionths
+    of the fixed time. Any of them may be wrong by a factor: the first steps that run set the scale,
+    later ones the shape.
     """
 
-    fixed: float = 0.011
+    fixed: float = 0.0107
     token: float = 27e-6
     beyond: float = 85e-6
-    decode: float = 57e-6
-    context: float = 7.1e-8
-    work: float = 2.6e-9
+    decode: float = 35e-6
+    context: float = 8.7e-8
+    work: float = 2.1e-9
     knee: int = 128
 
     def coefficients(self) -> tuple[float, float, float, float, float, float]:

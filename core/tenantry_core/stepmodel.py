@@ -14,7 +14,7 @@ faster than predicted, whatever they hold, everything is scaled by that.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from tenantry_core import regression
 from tenantry_core.prior import SHIPPED, Prior
@@ -51,6 +51,19 @@ class Load:
         )
 
 
+class Prices(NamedTuple):
+    """Seconds for a decode, for a token of context that decodes attend to, for a unit of a
+    prompt's attention work."""
+
+    decode: float
+    context: float
+    work: float
+
+    def of(self, decodes: float, context: float, work: float) -> float:
+        """Seconds of so much of each."""
+        return self.decode * decodes + self.context * context + self.work * work
+
+
 def prompt_work(done: int, chunk: int) -> float:
     """Attention work of a chunk of a prompt of which `done` tokens are computed."""
     return chunk * (done + chunk / 2)
@@ -72,12 +85,23 @@ class StepTimes(Protocol):
         ...
 
 
+@runtime_checkable
+class Priced(StepTimes, Protocol):
+    """A model whose prices change as it learns."""
+
+    @property
+    def prices(self) -> Prices:
+        """What each pays for its own, in seconds."""
+        ...
+
+
 SMALLEST: Final = 1e-6
 FIRST: Final = 8
 """Steps whose median ratio sets the scale. One of them may be a compilation."""
 COMMON: Final = 0.3**2
-OWN: Final = (0.2**2, 0.5**2, 0.5**2, 0.15**2, 0.15**2, 0.3**2)
-"""Variances of the coefficients over the prior's: of their common factor, and of each."""
+OWN: Final = (0.1**2, 0.5**2, 0.5**2, 0.2**2, 0.1**2, 0.15**2)
+"""Variances of the coefficients over the prior's: of their common factor, and of each. How dear KV
+is beside weights follows from their sizes; what a decode adds, from the host."""
 NOISE: Final = (0.05**2, 0.01**2, 0.3**2)
 """Variance of a step's time over its prediction: at first, and its bounds."""
 NOISE_RATE: Final = 0.02
@@ -150,22 +174,29 @@ class Learned:
             self._first.append((load, seconds))
             self._begin(self._first)
 
+    @property
+    def prices(self) -> Prices:
+        """What each pays for its own, in seconds."""
+        _, _, _, decode, context, work = self._prices
+        return Prices(decode, context, work)
+
     def divide(self, seconds: float, loads: Mapping[Payer, Load]) -> dict[Payer, float]:
         """Divide a step's seconds among its payers; the parts add up to `seconds`.
 
-        Each pays for its own decodes, context and attention, and for the passage through the model
-        by its share of the step's tokens: a chunk of 64 tokens carries 64 times as much of the
-        fixed cost as one decode.
+        Each pays for its own decodes, context and attention, and for the rest, the passage through
+        the model, by its share of the step's tokens: a chunk of 64 tokens carries 64 times as much
+        of the fixed cost as one decode. What the passage takes is not asked of the model.
         """
         tokens = sum(load.tokens for load in loads.values())
-        each = self.predict(Load(tokens)) / tokens if tokens > 0 else 0.0
-        _, _, _, decode, context, work = self._prices
-        prices = {
-            payer: each * load.tokens
-            + (decode * load.decodes + context * load.context + work * load.work)
-            for payer, load in loads.items()
-        }
-        return _scaled(seconds, prices)
+        prices = self.prices
+        own = {p: prices.of(load.decodes, load.context, load.work) for p, load in loads.items()}
+        total = sum(own.values())
+        # A pause that ends early, or a wrong price: what is each one's own is at most the step.
+        kept = min(seconds / total, 1.0) if total > 0.0 else 0.0
+        if not tokens:
+            return _scaled(seconds, own)
+        each = (seconds - kept * total) / tokens
+        return {p: each * load.tokens + kept * own[p] for p, load in loads.items()}
 
     def _begin(self, first: Sequence[tuple[Load, float]]) -> None:
         """Set the scale by the median of the first steps; then learn from all of them."""

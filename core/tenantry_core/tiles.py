@@ -17,7 +17,7 @@ _FIRST_COARSE: Final = _FIRST_MIDDLE + (MIDDLE_END - FINE_END) // MIDDLE
 BUCKETS: Final = _FIRST_COARSE + (COARSE_END - MIDDLE_END) // COARSE + 1
 REACH: Final = 64.0
 """Tokens over which what is known of a bucket fades to 1/e for its neighbours."""
-SMALL: Final = 64
+SMALL: Final = 128
 UNKNOWN: Final = (0.04**2, 0.15**2)
 """Variance of what a bucket of which nothing is known differs from the fit by: up to SMALL tokens,
 where reading the weights takes longer than the arithmetic, and above."""

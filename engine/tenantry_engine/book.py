@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from tenantry_api.choices import Fairness
 from tenantry_core.ledger import Ledger
-from tenantry_core.stepmodel import Learned, Load, StepTimes
+from tenantry_core.revision import Revision
+from tenantry_core.stepmodel import Learned, Load, Priced, StepTimes
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.metrics import EngineMetrics
 from tenantry_engine.presence import Presence
@@ -62,6 +63,8 @@ class Book:
         self._outputs: dict[str, int] = {}
         self._prompts: dict[str, Served] = {}
         self.ledger = self._new_ledger()
+        self._priced = self.model if isinstance(self.model, Priced) else None
+        self._revision: Revision[str] = Revision()
 
     def reconfigure(self, config: EngineConfig) -> None:
         """Other weights, or another unit of charge: then everybody starts level."""
@@ -109,6 +112,8 @@ class Book:
         seconds = max(now - max(step.began, self._last_end), 0.0)
         self._last_end = now
         parts = self._divided(step, seconds)
+        if self._priced is not None:
+            self._revision.paid(step.load, _loads(step.given), self._priced.prices)
         for tenant, cost in self._prices(step, parts, generated).items():
             self.ledger.charge(tenant, cost - step.charged.get(tenant, 0.0))
         self.metrics.step(seconds, step.predicted)
@@ -130,9 +135,11 @@ class Book:
         for tenant, count in self._outputs.items():
             self.metrics.tokens(tenant, "output", count)
         for tenant, seconds in self._seconds.items():
-            self.metrics.gpu_seconds(tenant, seconds)
+            self.metrics.gpu_seconds(tenant, max(seconds, 0.0))
         self._count(self._prompts)
-        self._outputs, self._seconds, self._prompts = {}, {}, {}
+        # A counter never goes back: who was given something back is shown less from now on.
+        self._seconds = {tenant: owed for tenant, owed in self._seconds.items() if owed < 0.0}
+        self._outputs, self._prompts = {}, {}
         self._gauge()
 
     def _gauge(self) -> None:
@@ -154,10 +161,20 @@ class Book:
             )
         self.metrics.jain(_jain(attained, entitled))
 
-    def forget(self, now: float) -> None:
-        """Drop what is known of tenants that are neither configured nor seen of late."""
+    def tidy(self, now: float) -> None:
+        """About once a second: take back what was charged by prices that have changed, drop what is
+        known of tenants that are neither configured nor seen of late."""
+        self._revise(now)
         self.presence.forget(now)
         self.ledger.forget({*self._config.known, *self.presence.seen})
+
+    def _revise(self, now: float) -> None:
+        if self._priced is None:
+            return
+        for tenant, owed in self._revision.settle(self._priced.prices, now).items():
+            self._seconds[tenant] = self._seconds.get(tenant, 0.0) + owed
+            if self._config.fairness != Fairness.TOKENS:
+                self.ledger.charge(tenant, owed)
 
     def _new_ledger(self) -> Ledger:
         config = self._config
@@ -222,6 +239,15 @@ def _load(given: Reading) -> Load:
         prefill += each.prefill
         work += each.work
     return Load(prefill, given.tokens, given.total, work)
+
+
+def _loads(given: Reading) -> dict[str, Load]:
+    """What each tenant has of a step."""
+    decodes, context = given.decodes, given.context
+    loads = {tenant: Load(0, count, context[tenant]) for tenant, count in decodes.items()}
+    for tenant, each in given.prompts.items():
+        loads[tenant] = loads[tenant] + each.load if tenant in loads else each.load
+    return loads
 
 
 def _ratios(values: Mapping[str, float]) -> dict[str, float]:

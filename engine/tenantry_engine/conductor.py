@@ -337,5 +337,5 @@ class Conductor:
         self.book.presence.see(now, running, waiting)
         self.book.attend(now, frozenset((*running, *waiting)))
         self.book.ledger.settle(self.queue.filled_since(now - REPORT_SECONDS))
-        self.book.forget(now)
+        self.book.tidy(now)
         self.book.report()

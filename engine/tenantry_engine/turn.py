@@ -7,10 +7,11 @@ set the knobs, let vLLM schedule, put everything back.
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from tenantry_core import seats
-from tenantry_core.budget import Ceiling, Packer
+from tenantry_core.budget import KNEE, Ceiling, Packer, Probe
 from tenantry_core.ledger import Rank
 from tenantry_core.seats import Holding
 from tenantry_core.stepmodel import Load
@@ -237,7 +238,11 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     """
     load = Load(decodes=scene.tokens, context=scene.census.total)
     context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
-    chunk = packer.chunk(load, context, ceiling(_protects(scene)))
+    bound = ceiling(_protects(scene))
+    probe = packer.probe(bound) if load.decodes > 1 and scene.prompts else Probe.NONE
+    if probe != Probe.NONE:
+        return _probing(scene, probe)
+    chunk = packer.chunk(load, context, bound)
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
     if scene.ready and len(kept) == len(scene.prompts):
@@ -247,6 +252,19 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     stay = {id(prompt) for prompt in kept}
     hidden = [prompt.request for prompt in scene.prompts if id(prompt) not in stay]
     return Turn(tokens, threshold, visible, hidden)
+
+
+def _probing(scene: Scene, probe: Probe) -> Turn:
+    """A step with the first decode of the list, with decodes, or with prompts alone."""
+    tokens = KNEE
+    if probe == Probe.PROMPTS:
+        visible = [prompt.request for prompt in scene.prompts]
+    else:
+        decoding = (each for each in scene.running if translate.decoding(each))
+        visible = list(islice(decoding, 1 if probe == Probe.ONE else KNEE))
+        tokens = min(sum(map(translate.decode_tokens, visible)), KNEE)
+    seen = {id(each) for each in visible}
+    return Turn(tokens, NO_THRESHOLD, visible, [e for e in scene.running if id(e) not in seen])
 
 
 def _protects(scene: Scene) -> bool:

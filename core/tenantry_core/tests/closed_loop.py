@@ -4,7 +4,7 @@ model learns from the times. One endless queue of prompts beside a number of dec
 
 from dataclasses import dataclass, field
 
-from tenantry_core.budget import Ceiling, Packer
+from tenantry_core.budget import Ceiling, Packer, Probe
 from tenantry_core.quantiles import quantile
 from tenantry_core.stepmodel import Load, StepTimes, prompt_work
 from tenantry_core.tests import a100
@@ -59,9 +59,12 @@ class Sized:
         self._packer = Packer(model)
         self._ceiling = ceiling
 
-    def chunk(self, decodes: Load, done: int) -> int:
-        """The size of the next step."""
-        return self._packer.chunk(decodes, done, self._ceiling)
+    def step(self, decodes: Load, done: int) -> Load:
+        """The next step beside a prompt of which so many tokens are computed."""
+        if self._packer.probe(self._ceiling) == Probe.ONE:
+            return Load(0, 1, decodes.context // decodes.decodes)
+        tokens = self._packer.chunk(decodes, done, self._ceiling)
+        return decodes + Load(tokens, work=prompt_work(done, tokens))
 
     def took(self, load: Load, seconds: float) -> None:
         """The step has run."""
@@ -81,18 +84,17 @@ def run(
     now, done = 0.0, 0
     prefilled, steps, totals = 0, [], dict[int, int]()
     while now < begin + seconds:
-        load = batch.load
-        tokens = sizes.chunk(load, done)
-        load += Load(tokens, work=prompt_work(done, tokens))
+        load = sizes.step(batch.load, done)
         took = a100.measured(load, noise)
         sizes.took(load, took)
         if now >= begin:
-            prefilled += tokens
+            prefilled += load.prefill
             steps.append(took)
             totals[load.tokens] = totals.get(load.tokens, 0) + 1
-        done = (done + tokens) % PROMPT
+        done = (done + load.prefill) % PROMPT
         now += took
-        batch.advance()
+        if load.decodes == batch.size:
+            batch.advance()
     mean = sum(steps) / len(steps)
     return Outcome(prefilled / sum(steps), mean, quantile(sorted(steps), 990), totals)
 

@@ -1,5 +1,6 @@
 """How many prompt tokens a step may hold, and how much may be thrown away."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -8,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenantry_core import budget
-from tenantry_core.budget import Allowance, Ceiling, Packer, Relief
-from tenantry_core.stepmodel import Learned, Load, Payer, prompt_work
+from tenantry_core.budget import Allowance, Ceiling, Packer, Probe, Relief
+from tenantry_core.stepmodel import Learned, Load, Payer, StepTimes, prompt_work
 from tenantry_core.tests import a100
 
 DECODES = Load(decodes=12, context=6000)
@@ -17,24 +18,31 @@ ENGINE = 2048
 BUCKET = 16
 
 
-class Known:
-    """A model that knows: what `seconds` says, and how sure it is of it."""
+class Sure:
+    """A model that knows what `seconds` says."""
 
-    def __init__(self, slow: Mapping[int, float] | None = None, doubt: float = 0.0) -> None:
+    def __init__(self, slow: Mapping[int, float] | None = None) -> None:
         self.slow = dict(slow or {})
-        self._doubt = doubt
 
     def predict(self, load: Load) -> float:
         return a100.seconds(load) * self.slow.get(load.tokens, 1.0)
-
-    def doubt(self, load: Load) -> float:
-        return self._doubt * self.predict(load)
 
     def observe(self, load: Load, seconds: float) -> None:
         raise AssertionError((load, seconds))
 
     def divide(self, seconds: float, loads: Mapping[Payer, Load]) -> dict[Payer, float]:
         raise AssertionError((seconds, loads))
+
+
+class Known(Sure):
+    """The same, and how sure it is of it."""
+
+    def __init__(self, slow: Mapping[int, float] | None = None, doubt: float = 0.0) -> None:
+        super().__init__(slow)
+        self._doubt = doubt
+
+    def doubt(self, load: Load) -> float:
+        return self._doubt * self.predict(load)
 
 
 def a_model(fixed: float, token: float) -> Learned:
@@ -70,11 +78,13 @@ def test_auto_allows_the_same_multiple_of_one_decode_on_every_engine(speed: floa
 
 
 @pytest.mark.parametrize("speed", [0.02, 1.0, 10.0], ids=["gpu", "cpu", "slow cpu"])
-def test_a_step_without_decodes_to_protect_may_take_a_multiple_of_its_decodes(speed: float) -> None:
+def test_a_step_without_decodes_to_protect_may_be_longer(speed: float) -> None:
     model = a_model(0.003 * speed, 1e-4 * speed)
-    tokens = budget.chunk(model, DECODES, 0, Ceiling(None, ENGINE, protecting=False))
-    times = time_of(model, tokens) / model.predict(DECODES)
-    assert 0.8 * budget.RELAXED <= times <= budget.RELAXED * (1 + budget.OVER)
+    ceiling = Ceiling(None, ENGINE, protecting=False)
+    tau = model.predict(Load(decodes=1))
+    assert budget.limit(model, ceiling) == pytest.approx(budget.LONGEST * tau)
+    times = time_of(model, budget.chunk(model, DECODES, 0, ceiling)) / tau
+    assert 0.7 * budget.LONGEST <= times <= budget.LONGEST * (1 + budget.OVER)
 
 
 @pytest.mark.parametrize(
@@ -97,27 +107,27 @@ def test_the_ceiling_comes_down_while_tokens_are_late(
     model = Known()
     ceiling = Ceiling(None, ENGINE, share=share, late=late)
     tau = model.predict(Load(decodes=1))
-    assert budget.limit(model, DECODES, ceiling) / tau == pytest.approx(taus, abs=0.01)
+    assert budget.limit(model, ceiling) / tau == pytest.approx(taus, abs=0.01)
 
 
 @given(st.floats(0.0, 2.0), st.floats(0.0, 2.0), st.floats(0.001, 1.0))
 def test_the_later_the_tokens_the_lower_the_ceiling(one: float, two: float, share: float) -> None:
     low, high = sorted((one, two))
     less, more = (Ceiling(None, ENGINE, share=share, late=late) for late in (high, low))
-    assert budget.limit(Known(), DECODES, less) <= budget.limit(Known(), DECODES, more)
+    assert budget.limit(Known(), less) <= budget.limit(Known(), more)
 
 
 def test_no_step_is_longer_than_what_somebody_was_promised() -> None:
     ceiling = Ceiling(None, ENGINE, objective=0.02)
-    assert budget.limit(Known(), DECODES, ceiling) == 0.02
-    assert budget.limit(Known(), DECODES, replace(ceiling, raised=2.0)) == 0.02
+    assert budget.limit(Known(), ceiling) == 0.02
+    assert budget.limit(Known(), replace(ceiling, raised=2.0)) == 0.02
     tokens = budget.chunk(Known(), DECODES, 0, ceiling)
     assert a100.seconds(DECODES + Load(tokens, work=prompt_work(0, tokens))) <= 0.02
 
 
 def test_a_given_budget_is_taken_as_it_is() -> None:
     ceiling = Ceiling(0.05, ENGINE, share=0.9, late=1.0, objective=0.01, raised=2.0)
-    assert budget.limit(Known(), DECODES, ceiling) == 0.05
+    assert budget.limit(Known(), ceiling) == 0.05
 
 
 BUSY = Load(decodes=30, context=36_000)
@@ -135,7 +145,7 @@ def test_of_the_sizes_under_the_ceiling_the_best_tile_is_taken_and_not_the_large
 
 
 def test_a_ceiling_is_missed_by_a_little_for_a_much_better_tile() -> None:
-    limit = budget.limit(Known(), BUSY, Ceiling(None, ENGINE))
+    limit = budget.limit(Known(), Ceiling(None, ENGINE))
     step = BUSY + Load(226, work=prompt_work(0, 226))
     more = int((1.02 * limit - a100.seconds(step)) / a100.CONTEXT)
     loaded = replace(BUSY, context=BUSY.context + more)
@@ -152,7 +162,7 @@ def test_a_late_step_is_made_worth_its_while() -> None:
     many = Load(decodes=40, context=170_000)
     tokens = budget.chunk(Known(), many, 0, Ceiling(None, ENGINE))
     floor = a100.seconds(many + Load(budget.FLOOR))
-    assert floor > budget.limit(Known(), many, Ceiling(None, ENGINE))
+    assert floor > budget.limit(Known(), Ceiling(None, ENGINE))
     assert tokens + many.tokens == 128
 
 
@@ -207,11 +217,34 @@ def test_a_size_that_looks_bad_is_tried_while_that_is_uncertain_and_seldom() -> 
         assert least <= chunks.count(226) <= most
 
 
-def test_decodes_run_alone_now_and_then_until_their_time_is_known() -> None:
-    for doubt, alone in ((0.1, 7), (0.005, 0)):
-        packer = Packer(Known(doubt=doubt))
-        steps = [packer.chunk(BUSY, 0, Ceiling(None, ENGINE)) for _ in range(budget.PROBE * 10)]
-        assert steps.count(0) == alone  # of ten turns: each comes a tenth later
+def probes(ceiling: Ceiling, steps: int, model: StepTimes) -> Counter[Probe]:
+    packer = Packer(model)
+    found = Counter[Probe]()
+    for _ in range(steps):
+        probe = packer.probe(ceiling)
+        found[probe] += 1
+        if probe == Probe.NONE:
+            packer.chunk(BUSY, 0, ceiling)
+    return found
+
+
+def test_what_a_busy_engine_never_runs_is_run_now_and_then_and_ever_more_seldom() -> None:
+    model, free = Known(doubt=0.1), Ceiling(None, ENGINE, protecting=False)
+    few, many = (probes(free, steps, model) for steps in (3_000, 30_000))
+    assert few[Probe.ONE] > 30
+    assert abs(few[Probe.DECODES] - few[Probe.PROMPTS]) <= 1
+    assert few[Probe.DECODES] > 60
+    assert many.total() - many[Probe.NONE] < 4 * (few.total() - few[Probe.NONE])
+
+
+def test_decodes_that_are_protected_never_wait_for_a_step_of_prompts() -> None:
+    found = probes(Ceiling(None, ENGINE), 3_000, Known(doubt=0.1))
+    assert set(found) == {Probe.NONE, Probe.ONE}
+
+
+def test_nothing_is_tried_where_nothing_is_learned_or_the_budget_is_given() -> None:
+    assert set(probes(Ceiling(None, ENGINE), 500, Sure())) == {Probe.NONE}
+    assert set(probes(Ceiling(0.03, ENGINE), 500, Known(doubt=0.1))) == {Probe.NONE}
 
 
 def test_late_first_tokens_that_get_later_raise_the_ceiling_and_no_further_than_twice() -> None:

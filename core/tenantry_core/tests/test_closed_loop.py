@@ -33,7 +33,8 @@ def test_with_two_milliseconds_more_the_next_tile_is_used() -> None:
     outcome = learned(4, ceiling=Ceiling(None, ENGINE, raised=2.54 / budget.PROTECTING))
     assert outcome.p99 <= 0.0315
     assert outcome.rate >= 0.97 * best_fixed(MEAN, ceiling)
-    assert outcome.totals[256] > 0.9 * sum(outcome.totals.values())
+    inside = sum(count for total, count in outcome.totals.items() if 192 < total <= 256)
+    assert inside > 0.95 * sum(outcome.totals.values())
 
 
 def test_a_lower_ceiling_is_kept_at_the_price_of_a_tile() -> None:
