@@ -128,6 +128,8 @@ class Ledger:
 
     def attend(self, present: Iterable[str]) -> None:
         """Say who has work now, queued or running. Whoever did not have any before is lifted."""
+        if present is self._present:
+            return
         now = present if isinstance(present, frozenset) else frozenset(present)
         if now == self._present:
             return

@@ -8,7 +8,7 @@ from noisy steps and are wrong by a tenth for a minute; a mistake that is made i
 same side is then taken back as soon as it is known.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable
 from math import exp
 from typing import Final, Generic, TypeVar
 
@@ -20,6 +20,8 @@ LEAST: Final = 1e-9
 """Payers whose sums have faded to this part of a unit are forgotten."""
 
 Payer = TypeVar("Payer", bound=Hashable)
+Row = tuple[Payer, int, int, int, float]
+"""Who, and what of a step is theirs: tokens, decodes, context and work."""
 
 
 class _Account:
@@ -40,22 +42,25 @@ class Revision(Generic[Payer]):
         self._accounts: dict[Payer, _Account] = {}
         self._since: float | None = None
 
-    def paid(self, step: Load, loads: Mapping[Payer, Load], prices: Prices) -> None:
-        """A step was paid for by these prices; the loads of all payers add up to the step's."""
+    def paid(self, step: Load, rows: Iterable[Row[Payer]], prices: Prices) -> None:
+        """A step was paid for by these prices; the rows of all payers add up to the step."""
         if not step.tokens:
             return
-        for payer, load in loads.items():
+        decode, context, work = prices
+        all_decodes, all_context, all_work = (
+            each / step.tokens for each in (step.decodes, step.context, step.work)
+        )
+        for payer, own_tokens, own_decodes, own_context, own_work in rows:
             account = self._accounts.get(payer)
             if account is None:
                 account = self._accounts[payer] = _Account()
-            part = (load.prefill + load.decodes) / step.tokens
-            decodes = load.decodes - part * step.decodes
-            context = load.context - part * step.context
-            work = load.work - part * step.work
-            account.decodes += decodes
-            account.context += context
-            account.work += work
-            account.paid += prices.of(decodes, context, work)
+            more_decodes = own_decodes - own_tokens * all_decodes
+            more_context = own_context - own_tokens * all_context
+            more_work = own_work - own_tokens * all_work
+            account.decodes += more_decodes
+            account.context += more_context
+            account.work += more_work
+            account.paid += decode * more_decodes + context * more_context + work * more_work
 
     def settle(self, prices: Prices, now: float) -> dict[Payer, float]:
         """What each payer still owes (negative: gets back) by these prices, in seconds; then they

@@ -6,13 +6,13 @@ the time that it took). Several steps may be under way; they end in the order in
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tenantry_api.choices import Fairness
 from tenantry_core.ledger import Ledger
-from tenantry_core.revision import Revision
+from tenantry_core.revision import Revision, Row
 from tenantry_core.stepmodel import Learned, Load, Priced, StepTimes
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.metrics import EngineMetrics
@@ -113,7 +113,7 @@ class Book:
         self._last_end = now
         parts = self._divided(step, seconds)
         if self._priced is not None:
-            self._revision.paid(step.load, _loads(step.given), self._priced.prices)
+            self._revision.paid(step.load, _rows(step.given), self._priced.prices)
         for tenant, cost in self._prices(step, parts, generated).items():
             self.ledger.charge(tenant, cost - step.charged.get(tenant, 0.0))
         self.metrics.step(seconds, step.predicted)
@@ -241,13 +241,13 @@ def _load(given: Reading) -> Load:
     return Load(prefill, given.tokens, given.total, work)
 
 
-def _loads(given: Reading) -> dict[str, Load]:
-    """What each tenant has of a step."""
-    decodes, context = given.decodes, given.context
-    loads = {tenant: Load(0, count, context[tenant]) for tenant, count in decodes.items()}
+def _rows(given: Reading) -> Iterator[Row[str]]:
+    """What each tenant has of a step: its decodes, and its prompts."""
+    origins, steps = given.origins, given.steps
+    for tenant, count in given.decodes.items():
+        yield tenant, count, count, origins[tenant] + steps * count, 0.0
     for tenant, each in given.prompts.items():
-        loads[tenant] = loads[tenant] + each.load if tenant in loads else each.load
-    return loads
+        yield tenant, each.prefill, 0, 0, each.work
 
 
 def _ratios(values: Mapping[str, float]) -> dict[str, float]:

@@ -81,9 +81,10 @@ class Jobs:
         self._ends: dict[str, float] = {}
 
     def key(self, request: Any) -> Key:
-        """The key of a request that enters the queue."""
+        """The key of a request that enters the queue, or is there and gets another."""
         if self.order is None:
             raise ValueError("there is no ordering to make keys by")
+        self.forget(request.request_id)  # a key made anew is made of what is known now
         return self.order(self.job(request))
 
     def arrived(self, request: Any) -> None:

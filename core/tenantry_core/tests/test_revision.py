@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenantry_core.revision import MEMORY, Revision
+from tenantry_core.revision import MEMORY, Revision, Row
 from tenantry_core.stepmodel import Load, Prices
 from tenantry_core.tests import a100
 
@@ -21,6 +21,10 @@ LOADS = st.builds(
 )
 STEPS = st.lists(st.dictionaries(st.sampled_from("abc"), LOADS, min_size=1), max_size=20)
 PRICES = st.builds(Prices, *[st.floats(0.0, 1e-3)] * 3)
+
+
+def rows(loads: dict[str, Load]) -> list[Row[str]]:
+    return [(p, x.tokens, x.decodes, x.context, x.work) for p, x in loads.items()]
 
 
 def whole(loads: dict[str, Load]) -> Load:
@@ -43,7 +47,7 @@ def test_in_the_end_everybody_has_paid_by_the_last_prices(
     for loads in steps:
         if not whole(loads).tokens:
             continue
-        revision.paid(whole(loads), loads, first)
+        revision.paid(whole(loads), rows(loads), first)
         for payer, part in fair(1.0, loads, first).items():
             paid[payer] += part
         for payer, part in fair(1.0, loads, last).items():
@@ -59,7 +63,7 @@ def test_what_some_owe_others_get(
 ) -> None:
     revision = Revision[str]()
     for loads in steps:
-        revision.paid(whole(loads), loads, first)
+        revision.paid(whole(loads), rows(loads), first)
     owed = revision.settle(last, now=1.0)
     assert sum(owed.values()) == pytest.approx(0.0, abs=1e-9 * sum(map(abs, owed.values())) + 1e-12)
 
@@ -67,7 +71,7 @@ def test_what_some_owe_others_get(
 def test_nobody_owes_twice_and_prices_that_stay_cost_nothing() -> None:
     revision = Revision[str](FOREVER)
     loads = {"chat": Load(0, 40, 60_000), "document": Load(200, work=1e5)}
-    revision.paid(whole(loads), loads, WRONG)
+    revision.paid(whole(loads), rows(loads), WRONG)
     assert revision.settle(WRONG, now=0.0) == pytest.approx({"chat": 0.0, "document": 0.0})
     first = revision.settle(RIGHT, now=1.0)
     assert first["chat"] == pytest.approx(-first["document"]) != 0.0
@@ -79,7 +83,7 @@ def test_nobody_owes_twice_and_prices_that_stay_cost_nothing() -> None:
 def test_what_was_long_ago_is_not_taken_up_again() -> None:
     revision = Revision[str]()
     loads = {"chat": Load(0, 40, 60_000), "document": Load(200, work=1e5)}
-    revision.paid(whole(loads), loads, WRONG)
+    revision.paid(whole(loads), rows(loads), WRONG)
     revision.settle(WRONG, now=0.0)
     revision.settle(WRONG, now=60 * MEMORY)
     assert revision.settle(RIGHT, now=60 * MEMORY + 1.0) == {}
@@ -87,14 +91,14 @@ def test_what_was_long_ago_is_not_taken_up_again() -> None:
 
 def test_a_step_without_tokens_is_nobody_s() -> None:
     revision = Revision[str]()
-    revision.paid(Load(), {"chat": Load()}, WRONG)
+    revision.paid(Load(), rows({"chat": Load()}), WRONG)
     assert revision.settle(RIGHT, now=0.0) == {}
 
 
 def test_a_clock_that_goes_back_makes_nothing_larger() -> None:
     revision = Revision[str]()
     loads = {"chat": Load(0, 40, 60_000), "document": Load(200, work=1e5)}
-    revision.paid(whole(loads), loads, WRONG)
+    revision.paid(whole(loads), rows(loads), WRONG)
     revision.settle(WRONG, now=100.0)
     owed = revision.settle(RIGHT, now=0.0)
     assert abs(owed["chat"]) == pytest.approx(

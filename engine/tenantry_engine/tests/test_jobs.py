@@ -76,3 +76,15 @@ def test_a_prediction_that_has_come_true_is_made_anew() -> None:
     jobs = some_jobs(lengths)
     assert jobs.remaining(a_request("r", 10), "gold") == pytest.approx(20, rel=0.3)
     assert jobs.remaining(a_request("r", 10, output=300), "gold") >= 1
+
+
+def test_a_key_made_anew_is_made_of_what_is_known_by_then() -> None:
+    lengths = Lengths()
+    jobs = some_jobs(lengths)
+    request = a_request("r", 256)
+    before = jobs.key(request)
+    for _ in range(50):
+        lengths.finished("gold", 256, 2000)
+    assert jobs.remaining(request, "gold") < 1000
+    assert jobs.key(request) > before
+    assert jobs.remaining(request, "gold") > 1000
