@@ -111,10 +111,10 @@ OPEN: Final = 0.5
 """Variance of the prediction after the first step; it goes down with their number."""
 FIT_EVERY: Final = 8
 """Steps between two fits; a new bucket is fitted at once."""
-WINDOW: Final = 16
+WINDOW: Final = 32
 """Steps, in buckets visited before, from which it is judged whether the engine has changed."""
 FAMILIAR: Final = 4.0
-SHIFT: Final = 1.25
+SHIFT: Final = 1.6
 """The engine has changed if the medians of two windows in a row are off to the same side by so many
 standard deviations of one step, five of their own."""
 LEAST, MOST = -0.7, 3.0
