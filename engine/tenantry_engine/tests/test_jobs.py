@@ -10,6 +10,8 @@ from tenantry_core.ordering import Job, Order
 from tenantry_core.stepmodel import Learned, Load, prompt_work
 from tenantry_engine.jobs import Jobs, prices
 
+ROOM = 400_000
+
 
 def a_request(name: str, prompt: int, *, output: int = 0, priority: int = 0) -> Any:
     return SimpleNamespace(
@@ -25,7 +27,10 @@ def a_request(name: str, prompt: int, *, output: int = 0, priority: int = 0) -> 
 
 
 def some_jobs(lengths: Lengths | None = None, cached: int = 0) -> Jobs:
-    jobs = Jobs(lengths or Lengths(), Learned(), lambda _: "gold", lambda _: cached)
+    scheduler = SimpleNamespace(
+        cached_tokens=lambda _: cached, blocks=lambda: ROOM // 16, block_size=16
+    )
+    jobs = Jobs(lengths or Lengths(), Learned(), lambda _: "gold", scheduler)
     jobs.order = Order("Cost")
     return jobs
 
@@ -35,7 +40,17 @@ def test_the_price_of_a_job_is_about_its_part_of_the_steps_it_will_be_in() -> No
     job = Job("r", 0.0, prompt=256, context=256, length=100.0)
     prompt = model.predict(Load(prefill=256, work=prompt_work(0, 256)))
     step = model.predict(Load(decodes=32, context=32 * 306)) / 32
-    assert prices(model).seconds(job) == pytest.approx(prompt + 100 * step, rel=0.02)
+    assert prices(model, ROOM).seconds(job) == pytest.approx(prompt + 100 * step, rel=0.02)
+
+
+def test_where_the_cache_is_small_its_tokens_are_what_counts() -> None:
+    small = prices(Learned(), 20_000)
+    long, wordy = (
+        Job("r", 0.0, prompt=prompt, context=prompt, length=length)
+        for prompt, length in ((4000, 20.0), (400, 1000.0))
+    )
+    assert small.seconds(wordy) > 2 * small.seconds(long)
+    assert small.seconds(wordy) > 1.5 * prices(Learned(), ROOM).seconds(wordy)
 
 
 def test_what_is_cached_need_not_be_computed() -> None:
@@ -63,5 +78,5 @@ def test_a_prediction_that_has_come_true_is_made_anew() -> None:
     for _ in range(50):
         lengths.finished("gold", 10, 20)
     jobs = some_jobs(lengths)
-    assert jobs.remaining(a_request("r", 10), "gold") == pytest.approx(20, rel=0.3)
-    assert jobs.remaining(a_request("r", 10, output=300), "gold") >= 1
+    assert jobs.remaining(a_request("r", 10)) == pytest.approx(20, rel=0.3)
+    assert jobs.remaining(a_request("r", 10, output=300)) >= 1
