@@ -35,8 +35,7 @@ from tenantry_engine.view import View
 from tenantry_engine.waiting import TenantQueue
 
 REPORT_SECONDS: Final = 1.0
-SHORTEST_DELAY: Final = 0.001
-"""A promise of no delay at all is broken by every step."""
+SHORTEST_DELAY: Final = 0.001  # a promise of no delay at all is broken by every step
 RENEWED: Final = 4
 """Keys that are made anew in a step while there are some out of date."""
 
@@ -44,8 +43,8 @@ RENEWED: Final = 4
 @dataclass(frozen=True)
 class Setup:
     """What a scheduler is given beside vLLM's own arguments. `clock` is monotonic, in seconds;
-    `lengths` predicts output lengths, `model` the time of steps; `parameters` are the orderings',
-    and without `growth` a request is admitted when it fits now, whatever runs is about to take."""
+    `lengths` predicts output lengths, `model` the time of steps; `parameters` are the orderings';
+    without `growth` a request is admitted when it fits now, without `pace` as fast as vLLM can."""
 
     config: EngineConfig
     metrics: EngineMetrics
@@ -54,6 +53,7 @@ class Setup:
     model: StepTimes = field(default_factory=stepmodel.Learned)
     parameters: Parameters = field(default_factory=Parameters)
     growth: bool = True
+    pace: bool = True
 
 
 class Conductor:
@@ -72,9 +72,9 @@ class Conductor:
         self._parameters = setup.parameters
         self._packer = Packer(setup.model)
         self._relief = Relief()
-        self._jobs = Jobs(setup.lengths, setup.model, self.reader.tenant, scheduler.cached_tokens)
+        self._jobs = Jobs(setup.lengths, setup.model, self.reader.tenant, scheduler)
         self._view = View(scheduler, self.reader, self.queue, self.book)
-        self._fitting = Fitting(self._view, self._remaining, growth=setup.growth)
+        self._fitting = Fitting(self._view, self._jobs.remaining, growth=setup.growth)
         self._entry = Entry(self._view, self._fitting, setup.model)
         self._census = self.reader.census
         self.standing = Standing(self._census, self.queue)
@@ -83,7 +83,7 @@ class Conductor:
         self._delays = Delays(setup.model, self.reader.tenant, self._company)
         self._stale: dict[str, None] = {}  # in order, which a set has not
         self._reported = float("-inf")
-        self._stage = Stage(scheduler)
+        self._stage = Stage(scheduler, paced=setup.pace)
         self._obey(setup.config)
 
     # --- what the scheduler tells ----------------------------------------------
@@ -110,8 +110,9 @@ class Conductor:
         else:
             self.reclaim.reset()
             if enforces and self._chosen:
-                # One tenant whose order is not vLLM's: nothing but the order is decided.
+                # One tenant whose order is not vLLM's: order and pace are decided, no more.
                 self._entry.open_one()
+                self._stage.keep_pace(self._census, self._config.ordering)
 
     def after(self) -> None:
         """vLLM has scheduled, or failed to: put everything back."""
@@ -145,7 +146,9 @@ class Conductor:
     def begun(self, output: Any) -> None:
         """The step has been scheduled."""
         now = self._clock()
-        self.book.begun(output, self.reader.read(output, self._scheduler), now)
+        reading = self.reader.read(output, self._scheduler)
+        self._stage.ran(reading, len(self.queue))
+        self.book.begun(output, reading, now)
         self.book.presence.scheduled(now, self.queue.counts)
         if not output.num_scheduled_tokens:
             self._report(now)
@@ -316,9 +319,6 @@ class Conductor:
 
     def _choose(self, lanes: Mapping[str, Lane]) -> Any | None:
         return self._entry.choose(lanes)
-
-    def _remaining(self, request: Any) -> float:
-        return self._jobs.remaining(request, self.reader.tenant(request))
 
     # --- after the step --------------------------------------------------------
 

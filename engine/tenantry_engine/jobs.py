@@ -2,7 +2,8 @@
 
 A key is made when a request enters the queue, from what is known then. Predicted GPU seconds are a
 request's part of the steps it will be in: its prompt in a chunk of ordinary size, its output among
-ordinary company. They are asked of the step model once a second and not for each request.
+ordinary company, or among as few as a KV cache has room for when all are of its size. They are
+asked of the step model once a second and not for each request.
 """
 
 from collections.abc import Callable
@@ -24,26 +25,32 @@ STALE: Final = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Seconds for a prompt token, a unit of its attention work, an output token, and a token of the
-    context that it attends to."""
+    """Seconds for a prompt token, a unit of its attention work, an output token, a token of the
+    context that it attends to; and of what all in a step pay together: each one's part among
+    ordinary company, and that of each token held where the cache is what keeps others out."""
 
     prompt: float
     work: float
     output: float
     context: float
+    shared: float
+    held: float
 
     def seconds(self, prompt: int, context: int, length: float) -> float:
-        """For a job with so many prompt tokens to compute, so many of context then, and so many of
-        output to come."""
+        """What is left of a job with so many prompt tokens to compute, so many of context then, and
+        so many of output to come."""
+        middle = context + length / 2
+        shared = max(self.shared, self.held * middle)
         return (
             self.prompt * prompt
             + self.work * prompt_work(context - prompt, prompt)
-            + length * (self.output + self.context * (context + length / 2))
+            + length * (self.output + self.context * middle + shared)
         )
 
 
-def prices(model: StepTimes) -> Prices:
-    """What the model says of an ordinary step."""
+def prices(model: StepTimes, room: int) -> Prices:
+    """What the model says of an ordinary step; `room` is the KV cache in tokens."""
+    least = model.predict(Load(decodes=1))
     alone = model.predict(Load(decodes=COMPANY))
     long = model.predict(Load(decodes=COMPANY, context=COMPANY * LONG))
     chunk = model.predict(Load(prefill=CHUNK))
@@ -51,16 +58,18 @@ def prices(model: StepTimes) -> Prices:
     return Prices(
         prompt=chunk / CHUNK,
         work=max(worked - chunk, 0.0) / (CHUNK * LONG),
-        output=alone / COMPANY,
+        output=max(alone - least, 0.0) / COMPANY,
         context=max(long - alone, 0.0) / (COMPANY * LONG),
+        shared=least / COMPANY,
+        held=model.predict(Load(prefill=CHUNK, decodes=COMPANY)) / max(room, 1),
     )
 
 
 class Jobs:
     """Makes jobs of requests, and their keys under the ordering in force.
 
-    `owner` names a request's tenant, `weight` the tenant's weight, `cached` how many of its tokens
-    need not be computed.
+    `owner` names a request's tenant, `weight` the tenant's weight. The `scheduler` is asked how
+    many tokens of a request need not be computed, and how many the KV cache holds.
     """
 
     def __init__(
@@ -68,15 +77,16 @@ class Jobs:
         lengths: Lengths,
         model: StepTimes,
         owner: Callable[[Any], str],
-        cached: Callable[[Any], int],
+        scheduler: Any,
     ) -> None:
         self.order: Order | None = None
         self.weight: Callable[[str], float] = lambda _: 1.0
         self._lengths = lengths
         self._model = model
         self._owner = owner
-        self._cached = cached
-        self._prices = prices(model)
+        self._cached = scheduler.cached_tokens
+        self._room = int(scheduler.blocks() * scheduler.block_size)
+        self._prices = prices(model, self._room)
         self._asked: dict[str, int] = {}
         self._ends: dict[str, float] = {}
 
@@ -96,7 +106,7 @@ class Jobs:
         """The request as the orderings see it. vLLM's priority is smaller for the more important;
         no source of deadlines reaches the engine."""
         tenant, context = self._owner(request), request.num_tokens
-        length = self.remaining(request, tenant)
+        length = self.remaining(request)
         prompt = max(context - self._cached(request), 1)
         return Job(
             request=request.request_id,
@@ -111,13 +121,14 @@ class Jobs:
             preempted=request.num_preemptions,
         )
 
-    def remaining(self, request: Any, tenant: str) -> float:
+    def remaining(self, request: Any) -> float:
         """Predicted output tokens still to come. Asked anew only once a prediction has come true
         and the request goes on."""
         done = int(request.num_output_tokens)
         end = self._ends.get(request.request_id)
         if end is None or end <= done:
             prompt, limit = request.num_prompt_tokens, request.max_tokens
+            tenant = self._owner(request)
             left = self._lengths.expect(tenant, prompt, done, limit, request.request_id)
             end = self._ends[request.request_id] = done + left
         return end - done
@@ -138,8 +149,8 @@ class Jobs:
 
     def refresh(self) -> bool:
         """Ask for prices; whether they have changed so much that keys are to be made anew."""
-        now, before = prices(self._model), self._prices
-        pairs = ((now.prompt, before.prompt), (now.output, before.output))
+        now, before = prices(self._model, self._room), self._prices
+        pairs = ((now.prompt, before.prompt), (now.shared, before.shared))
         if all(before / STALE <= new <= before * STALE for new, before in pairs):
             return False
         self._prices = now

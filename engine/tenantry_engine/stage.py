@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tenantry_api.choices import Ordering
+from tenantry_core.pace import Pace
 from tenantry_engine import turn
+from tenantry_engine.census import Census
+from tenantry_engine.translate import Reading
 from tenantry_engine.turn import Turn
 
 
@@ -17,11 +21,29 @@ class Played:
 
 
 class Stage:
-    """One scheduler, a `FairScheduler`, between two of its steps or within one."""
+    """One scheduler, a `FairScheduler`, between two of its steps or within one; `paced`: whether
+    `keep_pace` does anything."""
 
-    def __init__(self, scheduler: Any) -> None:
+    def __init__(self, scheduler: Any, *, paced: bool = True) -> None:
         self._scheduler = scheduler
         self._played: Played | None = None
+        self._pace = Pace() if paced else None
+
+    def ran(self, reading: Reading, waiting: int) -> None:
+        """A step gave this, and so many requests waited."""
+        if self._pace is not None and waiting:
+            self._pace.ran(sum(served.prefill for served in reading.prompts.values()))
+
+    def keep_pace(self, census: Census, ordering: Ordering) -> None:
+        """Bound a step of one tenant, beside nothing else, where its prompts would come in bursts.
+        First come, first served is vLLM's own order, and has vLLM's own steps."""
+        scheduler, pace = self._scheduler, self._pace
+        if pace is None or ordering == Ordering.FIFO or not scheduler.divisible():
+            return
+        most = scheduler.max_num_scheduled_tokens
+        tokens = pace.tokens(scheduler.decode_tokens(census), most)
+        if tokens < most:
+            self.set(Turn(tokens))
 
     def set(self, plan: Turn) -> None:
         """Set vLLM up for the plan."""

@@ -18,8 +18,8 @@ class Simulation:
 
     `only` leaves one tenant, `duration` replaces the scenario's (0: its own). Token times are kept
     of the tenants in `keep`, who they are shows in the key so that nothing is missing from a kept
-    result. `data` is the folder that fills a scenario with public data. `aging` and `growth` are
-    told to the scheduler where they are not None.
+    result. `data` is the folder that fills a scenario with public data. `aging`, `doubling`,
+    `growth` and `pace` are told to the scheduler where they are not None.
     """
 
     scenario: str
@@ -34,7 +34,9 @@ class Simulation:
     duration: float = 0.0
     data: str = ""
     aging: float | None = None
+    doubling: float | None = None
     growth: bool | None = None
+    pace: bool | None = None
 
     alone: ClassVar[bool] = False
 
@@ -65,8 +67,10 @@ class Simulation:
             found.append(("model", self.model))
         if self.aging is not None:
             found.append(("aging", f"{self.aging:g}"))
-        if self.growth is not None:
-            found.append(("growth gate", "on" if self.growth else "off"))
+        if self.doubling is not None:
+            found.append(("doubling", f"{self.doubling:g}"))
+        switches = (("growth gate", self.growth), ("pace", self.pace))
+        found += [(name, "on" if on else "off") for name, on in switches if on is not None]
         return found
 
 

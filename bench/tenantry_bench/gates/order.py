@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,13 +19,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tenantry_bench.gates.estimate import Array, Samples, Statistic
+    from tenantry_bench.gates.evidence import Evidence
     from tenantry_bench.gates.group import Plan, Results
 
 BENCH: Final = "make bench DATA=DIR"
 AZURE: Final = "N4-azure"
 REASONING: Final = "N4-reasoning"
-AGING: Final = (10.0, 40.0, 100.0, 300.0, 600.0, 1200.0, 3000.0)
-"""Seconds of wait that make up for a GPU second; the largest is nearly pure cost order."""
+
+
+@dataclass(frozen=True)
+class Handicap:
+    """How Cost weighs size against waiting: seconds of wait for a GPU second, and for each doubling
+    of the GPU seconds.
+    """
+
+    aging: float
+    doubling: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """As it stands in ids and pictures."""
+        return f"doubling-{self.doubling:g}" if self.doubling else f"aging-{self.aging:g}"
+
+    @property
+    def text(self) -> str:
+        """As it stands in rows."""
+        if self.doubling:
+            return f"{self.doubling:g} s for each doubling of GPU seconds"
+        return f"{self.aging:g} s for a GPU s"
+
+
+CURVE: Final = (
+    *(Handicap(aging) for aging in (10.0, 40.0, 100.0, 300.0, 1200.0)),
+    *(Handicap(0.0, doubling) for doubling in (5.0, 10.0, 25.0)),
+)
+"""Points between first come, first served and nearly pure cost order."""
 
 
 def run(plan: Plan, name: str, arm: str, seed: int, **more: str) -> Simulation:
@@ -33,16 +62,17 @@ def run(plan: Plan, name: str, arm: str, seed: int, **more: str) -> Simulation:
     return Simulation(name, arm, seed, lengths=more.get("lengths", "learned"), data=data)
 
 
-def ungated(plan: Plan, name: str, seed: int, *, growth: bool) -> Simulation:
-    """Return the job of Cost with the growth gate switched."""
+def ungated(plan: Plan, name: str, seed: int, *, pace: bool) -> Simulation:
+    """Return the job of Cost without the growth gate; it may keep the pace."""
     data = plan.data if name == AZURE else ""
-    return Simulation(name, "Cost", seed, data=data, growth=growth)
+    return Simulation(name, "Cost", seed, data=data, growth=False, pace=None if pace else False)
 
 
-def aged(plan: Plan, name: str, seed: int, aging: float) -> Simulation:
-    """Return the job of Cost with this aging."""
+def aged(plan: Plan, name: str, seed: int, point: Handicap) -> Simulation:
+    """Return the job of Cost with this handicap."""
     data = plan.data if name == AZURE else ""
-    return Simulation(name, "Cost", seed, data=data, aging=aging)
+    aging, doubling = point.aging, point.doubling
+    return Simulation(name, "Cost", seed, data=data, aging=aging, doubling=doubling)
 
 
 def names(plan: Plan) -> tuple[str, ...]:
@@ -60,8 +90,8 @@ def jobs(plan: Plan) -> list[Simulation]:
                     run(plan, name, arm, seed, lengths=lengths) for arm in ("Cost", "SJF", "SVF")
                 ]
             found.append(run(plan, name, "FIFO", seed))
-            found += [ungated(plan, name, seed, growth=on) for on in (True, False)]
-            found += [aged(plan, name, seed, aging) for aging in AGING]
+            found += [ungated(plan, name, seed, pace=pace) for pace in (True, False)]
+            found += [aged(plan, name, seed, point) for point in CURVE]
     return found
 
 
@@ -149,35 +179,56 @@ def _reasoning(plan: Plan, results: Results) -> list[Row]:
 
 
 def _growth(plan: Plan, results: Results, name: str) -> list[Row]:
-    title = name.removeprefix("N4-")
-    claims = [
-        Claim(
-            f"{name}.growth.preemptions",
-            f"{title}: growth gate, preemptions fewer",
-            ">=",
-            60.0,
-            "%",
-        ),
-        Claim(
-            f"{name}.growth.makespan", f"{title}: growth gate, makespan over without", "<=", 0.98
-        ),
-    ]
-    shown = BENCH
-    if name not in names(plan):
-        return without_data(claims, shown)
+    """Judged is what admission by growth does as it is shipped: the gate, and the pace at which
+    what it admits comes in. The gate by itself is printed.
+    """
+    title, found = name.removeprefix("N4-"), list[Row]()
+    for tail, text, pace, bounds in (
+        ("growth", "growth gate and pace", False, (60.0, 0.98)),
+        ("growth.alone", "growth gate, pace in both", True, (None, None)),
+    ):
+        claims = [
+            Claim(
+                f"{name}.{tail}.preemptions",
+                f"{title}: {text}, preemptions fewer",
+                ">=",
+                bounds[0],
+                "%",
+            ),
+            Claim(
+                f"{name}.{tail}.makespan",
+                f"{title}: {text}, makespan over without",
+                "<=",
+                bounds[1],
+            ),
+        ]
+        if name not in names(plan):
+            found += without_data(claims, BENCH)
+            continue
+        gauges = _growth_gauges(plan, results, name, pace=pace)
+        found += [judged(*pair, plan.slack) for pair in zip(claims, gauges, strict=True)]
+    return found
+
+
+def _growth_gauges(plan: Plan, results: Results, name: str, *, pace: bool) -> tuple[Gauge, Gauge]:
+    """Preemptions and makespan, against Cost without the gate."""
+
+    def both(seed: int) -> tuple[Evidence, Evidence]:
+        free = ungated(plan, name, seed, pace=pace)
+        return results.of(run(plan, name, "Cost", seed)), results.of(free)
 
     def preempted(seed: int) -> Samples:
-        gated, free = (results.of(ungated(plan, name, seed, growth=on)) for on in (True, False))
+        gated, free = both(seed)
         return one(gated.total("preempted")), one(free.total("preempted"))
 
     def makespan(seed: int) -> Samples:
-        gated, free = (results.of(ungated(plan, name, seed, growth=on)) for on in (True, False))
+        gated, free = both(seed)
         return one(gated.end), one(free.end)
 
-    return [
-        judged(claims[0], Gauge(plan.seeds, preempted, _fewer, shown), plan.slack),
-        judged(claims[1], Gauge(plan.seeds, makespan, estimate.sums, shown), plan.slack),
-    ]
+    return (
+        Gauge(plan.seeds, preempted, _fewer, BENCH),
+        Gauge(plan.seeds, makespan, estimate.sums, BENCH),
+    )
 
 
 def _fewer(ours: Array, other: Array) -> float:
@@ -190,17 +241,17 @@ def _fewer(ours: Array, other: Array) -> float:
 def _aging(plan: Plan, results: Results, name: str) -> list[Row]:
     if name not in names(plan):
         return []
-    return [row for aging in AGING for row in _aged_rows(plan, results, name, aging)]
+    return [row for point in CURVE for row in _aged_rows(plan, results, name, point)]
 
 
-def _aged_rows(plan: Plan, results: Results, name: str, aging: float) -> list[Row]:
+def _aged_rows(plan: Plan, results: Results, name: str, point: Handicap) -> list[Row]:
     samples = _pair(
         results,
-        lambda seed: aged(plan, name, seed, aging),
+        lambda seed: aged(plan, name, seed, point),
         lambda seed: run(plan, name, "FIFO", seed),
     )
-    head = f"{name.removeprefix('N4-')}: Cost aged {aging:g} s per GPU s,"
-    id_ = f"{name}.aging-{aging:g}"
+    head = f"{name.removeprefix('N4-')}: Cost aged {point.text},"
+    id_ = f"{name}.{point.name}"
     tail = Claim(f"{id_}.p99", f"{head} P99 E2E over FIFO's", goal="1.05")
     mean = Claim(f"{id_}.mean", f"{head} mean E2E below FIFO's", unit="%", goal="35")
     return [
@@ -217,8 +268,8 @@ def curve(plan: Plan, results: Results, name: str) -> list[tuple[str, float, flo
     if name not in names(plan):
         raise MissingError(NO_DATA)
     arms = {"FIFO": [run(plan, name, "FIFO", seed) for seed in plan.seeds]}
-    for aging in AGING:
-        arms[f"{aging:g}"] = [aged(plan, name, seed, aging) for seed in plan.seeds]
+    for point in CURVE:
+        arms[point.name] = [aged(plan, name, seed, point) for seed in plan.seeds]
     found = []
     for title, runs in arms.items():
         pooled = np.concatenate([results.of(job).waits(E2E) for job in runs])
@@ -229,8 +280,9 @@ def curve(plan: Plan, results: Results, name: str) -> list[tuple[str, float, flo
 GROUP: Final = Group(
     "order",
     "Order inside one tenant (N4)",
-    "All requests of one tenant, no fairness and no step budget; A100, 200 s of arrivals, run "
-    "until all have ended. Azure: lengths drawn from the public conversation and code traces, 7 "
+    "All requests of one tenant, no fairness and no step budget; Cost, SJF and SVF all with the "
+    "growth gate and at its pace, FIFO with vLLM's own steps; A100, 200 s of arrivals, run until "
+    "all have ended. Azure: lengths drawn from the public conversation and code traces, 7 "
     "requests a second, 60k tokens of KV. Reasoning: synthetic, 4 a second, 40k tokens.",
     jobs,
     rows,

@@ -90,10 +90,12 @@ def _simulation(job: Simulation) -> dict[str, Any]:
 def _extra(job: Simulation) -> dict[str, Any]:
     """Fields of `Setup` beside those that a simulation always gives."""
     found: dict[str, Any] = {}
-    if job.aging is not None:
-        found["parameters"] = Parameters(aging=job.aging)
-    if job.growth is not None:
-        found["growth"] = job.growth
+    given = {"aging": job.aging, "doubling": job.doubling}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if chosen:
+        found["parameters"] = Parameters(**chosen)
+    switches = {"growth": job.growth, "pace": job.pace}
+    found |= {name: value for name, value in switches.items() if value is not None}
     for name in found.keys() - {each.name for each in fields(Setup)}:
         raise LackingError(f"this version's scheduler takes no {name}")
     return found

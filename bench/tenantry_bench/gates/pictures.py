@@ -114,7 +114,7 @@ def _aging(name: str) -> Callable[[Plan, Results], bytes]:
             panel.set_ylabel("P99 E2E, s")
             panel.grid(visible=True, alpha=0.25)
 
-        return _png(1, f"{name}: Cost by aging (s per GPU s), and FIFO", panels)
+        return _png(1, f"{name}: Cost by aging, and FIFO", panels)
 
     return draw
 

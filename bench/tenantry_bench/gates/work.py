@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from tenantry_bench.gates.cache import Cache
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 WORKERS: Final = 2
 RENEWED: Final = 40
-"""Jobs after which a worker is replaced, so that memory does not grow."""
+"""Jobs for each worker after which all are replaced, so that memory does not grow. That is not left
+to the executor: in Python 3.11 one whose workers have all done their last task waits for ever."""
 WATCHED: Final = 1.0
 """Seconds between two looks whether the parent is still there."""
 PROGRAM: Final = "bench"
@@ -67,9 +68,13 @@ def done(jobs: Iterable[Job], cache: Cache, workers: int = WORKERS) -> dict[Job,
     progress = Progress(left, workers)
     for alone, at_once in ((False, workers), (True, 1)):
         part = [job for job in left if job.alone is alone]
-        if part:
-            _pool(part, at_once, cache, found, progress)
+        for batch in _batches(part, RENEWED * at_once):
+            _pool(batch, at_once, cache, found, progress)
     return found
+
+
+def _batches(jobs: Sequence[Job], size: int) -> Iterator[Sequence[Job]]:
+    return (jobs[start : start + size] for start in range(0, len(jobs), size))
 
 
 def _pool(
@@ -80,9 +85,7 @@ def _pool(
     progress: Progress,
 ) -> None:
     spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(
-        workers, mp_context=spawn, initializer=_start, max_tasks_per_child=RENEWED
-    )
+    pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_start)
     running: dict[Future[dict[str, Any]], Job] = {pool.submit(_perform, job): job for job in jobs}
     try:
         while running:

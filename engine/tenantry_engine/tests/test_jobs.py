@@ -8,7 +8,9 @@ import pytest
 from tenantry_core.lengths import Learned as Lengths
 from tenantry_core.ordering import Job, Order
 from tenantry_core.stepmodel import Learned, Load, prompt_work
-from tenantry_engine.jobs import Jobs, prices
+from tenantry_engine.jobs import Jobs, Prices, prices
+
+ROOM = 400_000
 
 
 def a_request(name: str, prompt: int, *, output: int = 0, priority: int = 0) -> Any:
@@ -25,9 +27,16 @@ def a_request(name: str, prompt: int, *, output: int = 0, priority: int = 0) -> 
 
 
 def some_jobs(lengths: Lengths | None = None, cached: int = 0) -> Jobs:
-    jobs = Jobs(lengths or Lengths(), Learned(), lambda _: "gold", lambda _: cached)
+    scheduler = SimpleNamespace(
+        cached_tokens=lambda _: cached, blocks=lambda: ROOM // 16, block_size=16
+    )
+    jobs = Jobs(lengths or Lengths(), Learned(), lambda _: "gold", scheduler)
     jobs.order = Order("Cost")
     return jobs
+
+
+def seconds(prices: Prices, job: Job) -> float:
+    return prices.seconds(job.prompt, job.context, job.length)
 
 
 def test_the_price_of_a_job_is_about_its_part_of_the_steps_it_will_be_in() -> None:
@@ -35,9 +44,17 @@ def test_the_price_of_a_job_is_about_its_part_of_the_steps_it_will_be_in() -> No
     job = Job("r", 0.0, prompt=256, context=256, length=100.0)
     prompt = model.predict(Load(prefill=256, work=prompt_work(0, 256)))
     step = model.predict(Load(decodes=32, context=32 * 306)) / 32
-    assert prices(model).seconds(job.prompt, job.context, job.length) == pytest.approx(
-        prompt + 100 * step, rel=0.02
+    assert seconds(prices(model, ROOM), job) == pytest.approx(prompt + 100 * step, rel=0.02)
+
+
+def test_where_the_cache_is_small_its_tokens_are_what_counts() -> None:
+    small = prices(Learned(), 20_000)
+    long, wordy = (
+        Job("r", 0.0, prompt=prompt, context=prompt, length=length)
+        for prompt, length in ((4000, 20.0), (400, 1000.0))
     )
+    assert seconds(small, wordy) > 2 * seconds(small, long)
+    assert seconds(small, wordy) > 1.5 * seconds(prices(Learned(), ROOM), wordy)
 
 
 def test_what_is_cached_need_not_be_computed() -> None:
@@ -74,8 +91,8 @@ def test_a_prediction_that_has_come_true_is_made_anew() -> None:
     for _ in range(50):
         lengths.finished("gold", 10, 20)
     jobs = some_jobs(lengths)
-    assert jobs.remaining(a_request("r", 10), "gold") == pytest.approx(20, rel=0.3)
-    assert jobs.remaining(a_request("r", 10, output=300), "gold") >= 1
+    assert jobs.remaining(a_request("r", 10)) == pytest.approx(20, rel=0.3)
+    assert jobs.remaining(a_request("r", 10, output=300)) >= 1
 
 
 def test_a_key_made_anew_is_made_of_what_is_known_by_then() -> None:
@@ -85,6 +102,6 @@ def test_a_key_made_anew_is_made_of_what_is_known_by_then() -> None:
     before = jobs.key(request)
     for _ in range(50):
         lengths.finished("gold", 256, 2000)
-    assert jobs.remaining(request, "gold") < 1000
+    assert jobs.remaining(request) < 1000
     assert jobs.key(request) > before
-    assert jobs.remaining(request, "gold") > 1000
+    assert jobs.remaining(request) > 1000
