@@ -1,0 +1,120 @@
+"""Weights on the real CPU engine: what they are worth while two tenants always wait.
+
+One engine process goes through four phases; the policy file is edited in between. A warm-up is
+dropped from each: the first steps teach the step model, and what ran before has to end.
+
+Every bound is the widest error that still proves the promise, with what is known of its parts:
+
+- Tokens, equal shapes, 5 %. What is divided is GPU time, and that comes out within 0.5 %. A token
+  of either tenant costs the same but for the company in which prompts run: a step's fixed cost is
+  paid by token, and whose prompt is alone in a step pays more of it. At this shape, two steps for a
+  prompt, that is 0 to 3 %.
+- Tokens under `Observe`, 10 %. Nobody evens them out: first come, first served gives equal numbers
+  of connections equal turns, and which requests a window cuts off is chance.
+- GPU seconds, unequal shapes, 10 %. The engine's own figure of what it divides; it shows a second's
+  worth at once.
+- Tokens over the rate of each tenant alone, 15 %. In company tokens cost otherwise than alone: the
+  step's fixed cost is shared with other shapes. The rates alone are taken in two halves in the
+  order gold, free, free, gold, so that a machine that grows slower or faster changes both alike.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from tenantry_engine.tests.real_shares import Engine, Window, engine
+
+pytestmark = pytest.mark.engine
+log = logging.getLogger(__name__)
+
+BOTH = ("gold", "free")
+EQUAL = "gold:256/32,free:256/32"
+SHAPES = {"gold": "gold:128/16", "free": "free:384/16"}
+"""Tokens in and out. A request of free takes more than twice the GPU time of one of gold, so that
+shares of tokens and of time are far apart."""
+WARM_UP, SECONDS = 8.0, 60.0
+ALONE_WARM_UP, ALONE_SECONDS = 4.0, 8.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The windows of all phases; `alone` has two for each tenant. `refused` counts requests."""
+
+    enforced: Window
+    observed: Window
+    unequal: Window
+    alone: Mapping[str, tuple[Window, Window]]
+    refused: float
+
+    def alone_rate(self, tenant: str) -> float:
+        """Output tokens a second with the whole engine."""
+        windows = self.alone[tenant]
+        return sum(each.tokens[tenant] for each in windows) / sum(each.seconds for each in windows)
+
+    @property
+    def windows(self) -> Iterator[tuple[str, Window]]:
+        """All of them, with names."""
+        yield from (
+            ("enforced", self.enforced),
+            ("observed", self.observed),
+            ("unequal", self.unequal),
+        )
+        for tenant, windows in self.alone.items():
+            yield from ((f"{tenant} alone", each) for each in windows)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    with engine(tmp_path_factory.mktemp("shares")) as running:
+        with running.load(EQUAL) as load:
+            enforced = running.measure(load, BOTH, WARM_UP, SECONDS)
+            running.declare("Observe")
+            observed = running.measure(load, BOTH, WARM_UP, SECONDS)
+        running.declare("Enforce")
+        with running.load(",".join(SHAPES.values())) as load:
+            unequal = running.measure(load, BOTH, WARM_UP, SECONDS)
+        gold, free, again_free, again_gold = (
+            alone(running, tenant) for tenant in ("gold", "free", "free", "gold")
+        )
+        refused = running.server.door("tenantry_refused_total") or 0.0
+        both = {"gold": (gold, again_gold), "free": (free, again_free)}
+    found = Measured(enforced, observed, unequal, both, refused)
+    for name, window in found.windows:
+        log.info("%s: %s", name, window)
+    return found
+
+
+def alone(running: Engine, tenant: str) -> Window:
+    with running.load(SHAPES[tenant]) as load:
+        return running.measure(load, (tenant,), ALONE_WARM_UP, ALONE_SECONDS)
+
+
+def test_weights_divide_the_tokens_of_equal_shapes(measured: Measured) -> None:
+    assert measured.enforced.token_ratio == pytest.approx(3.0, rel=0.05)
+
+
+def test_the_same_load_observed_gets_equal_tokens(measured: Measured) -> None:
+    assert measured.observed.token_ratio == pytest.approx(1.0, rel=0.10)
+
+
+def test_weights_divide_gpu_time_whatever_the_shapes(measured: Measured) -> None:
+    assert measured.unequal.gpu_ratio == pytest.approx(3.0, rel=0.10)
+
+
+def test_weights_divide_what_each_would_get_alone(measured: Measured) -> None:
+    gold, free = (measured.unequal.rate(each) / measured.alone_rate(each) for each in BOTH)
+    assert gold / free == pytest.approx(3.0, rel=0.15)
+
+
+def test_the_shapes_tell_time_from_tokens(measured: Measured) -> None:
+    # Otherwise dividing tokens would pass for dividing time.
+    assert measured.unequal.token_ratio > 3.0 * 1.5
+
+
+def test_everybody_waited_all_the_time_and_nothing_was_refused(measured: Measured) -> None:
+    for name, window in measured.windows:
+        assert min(window.fewest_waiting.values()) > 0, (name, window)
+        assert not any(window.failed.values()), (name, window)
+    assert measured.refused == 0
