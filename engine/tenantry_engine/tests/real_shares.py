@@ -19,9 +19,9 @@ from e2e.poll import until
 from tenantry_engine.tests.policies import a_text
 from tenantry_engine.tests.server import GATEWAY, Server, tenantry_serve
 
-CONNECTIONS = 40
-"""Of each tenant. 16 requests run, and those between two requests of a busy client are few: some
-of either always wait."""
+CONNECTIONS = 64
+"""Of each tenant. 16 requests run in all, and the rest outlasts a client that gets no processor for
+half a second."""
 SAMPLED = 0.5
 """Seconds between two looks at who waits; the engine tells it anew once a second."""
 FLAGS = ("--num-gpu-blocks-override=400",)
