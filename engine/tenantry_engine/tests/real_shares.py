@@ -19,9 +19,6 @@ from e2e.poll import until
 from tenantry_engine.tests.policies import a_text
 from tenantry_engine.tests.server import GATEWAY, Server, tenantry_serve
 
-CONNECTIONS = 64
-"""Of each tenant. 16 requests run in all, and the rest outlasts a client that gets no processor for
-half a second."""
 SAMPLED = 0.5
 """Seconds between two looks at who waits; the engine tells it anew once a second."""
 FLAGS = ("--num-gpu-blocks-override=400",)
@@ -31,19 +28,24 @@ IDENTITY = {"trustedPeers": [f"{GATEWAY}/32"]}
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of a load, by tenant: output tokens that the clients got in `seconds`, GPU seconds
-    that were attributed, the fewest requests seen waiting, requests that failed since the load
-    began."""
+    """A stretch of a load, by tenant: output tokens that the clients got, GPU seconds that were
+    attributed, the fewest requests seen waiting, requests that failed since the load began. And
+    CPU seconds of the process that runs the model."""
 
-    seconds: float
+    cpu_seconds: float
     tokens: Mapping[str, int]
     gpu_seconds: Mapping[str, float]
     fewest_waiting: Mapping[str, float]
     failed: Mapping[str, int]
 
     def rate(self, tenant: str) -> float:
-        """Output tokens a second."""
-        return self.tokens[tenant] / self.seconds
+        """Output tokens for a CPU second of the model."""
+        return self.tokens[tenant] / self.cpu_seconds
+
+    @property
+    def full(self) -> bool:
+        """Whether every tenant was seen waiting at every look."""
+        return min(self.fewest_waiting.values()) > 0
 
     @property
     def token_ratio(self) -> float:
@@ -76,10 +78,10 @@ class Engine:
         return labels["mode"]
 
     @contextmanager
-    def load(self, tenants: str) -> Iterator[Load]:
-        """These tenants, each with all of its connections; prompts that no load had before."""
+    def load(self, tenants: str, connections: int) -> Iterator[Load]:
+        """These tenants, each with so many connections; prompts that no load had before."""
         self._loads += 1
-        options = (f"--connections={CONNECTIONS}", f"--seed={self._loads}", "--seconds=600")
+        options = (f"--connections={connections}", f"--seed={self._loads}", "--seconds=900")
         argv = command(f"http://{GATEWAY}:{self.server.port}", tenants, *options)
         process = subprocess.Popen(  # noqa: S603 - ours
             argv, cwd=paths.checkout(), stdout=subprocess.PIPE, text=True
@@ -93,7 +95,8 @@ class Engine:
     def measure(self, load: Load, tenants: Sequence[str], warm_up: float, seconds: float) -> Window:
         """What the tenants of a load get in so many seconds, after `warm_up` of them."""
         first = load.until(load.next().t + warm_up)
-        before, fewest = self._gpu_seconds(tenants), dict.fromkeys(tenants, float("inf"))
+        before, cpu = self._gpu_seconds(tenants), self.server.model_cpu()
+        fewest = dict.fromkeys(tenants, float("inf"))
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for tenant in tenants:
@@ -102,7 +105,7 @@ class Engine:
             time.sleep(SAMPLED)
         last, after = load.next(), self._gpu_seconds(tenants)
         return Window(
-            seconds=last.t - first.t,
+            cpu_seconds=self.server.model_cpu() - cpu,
             tokens={t: last.tokens[t] - first.tokens[t] for t in tenants},
             gpu_seconds={t: after[t] - before[t] for t in tenants},
             fewest_waiting=fewest,

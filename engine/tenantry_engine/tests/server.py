@@ -23,6 +23,8 @@ from e2e.poll import until
 START_SECONDS = 240.0
 GATEWAY = "127.0.0.1"
 STRANGER = "127.0.0.2"
+WORKER = "VLLM::Worker"
+"""What vLLM calls the process that runs the model."""
 ENGINE = (
     "--served-model-name=tiny", "--dtype=float32", "--enforce-eager", "--max-model-len=2048",
     "--max-num-seqs=16", "--block-size=32", "--num-gpu-blocks-override=200", "--host=127.0.0.1",
@@ -160,6 +162,14 @@ class Server:
         """Output tokens of a tenant so far, as the engine counts them."""
         return self.engine("tenantry_tokens_total", tenant=tenant, kind="output") or 0.0
 
+    def model_cpu(self) -> float:
+        """CPU seconds of the process that runs the model, so far. It never waits for long, so they
+        tell how much it has computed, whoever else has been using the machine."""
+        found = [_stat(each) for each in Path("/proc").glob("[0-9]*")]
+        mine = [f for name, f in found if name == WORKER and int(f[3]) == self._process.pid]
+        (fields,) = mine
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def _ask(
         self,
         method: str,
@@ -200,6 +210,16 @@ def _pick(
     wanted = set(labels.items())
     found = [value for (n, given), value in figures.items() if n == name and wanted <= set(given)]
     return sum(found) if found else None
+
+
+def _stat(process: Path) -> tuple[str, Sequence[str]]:
+    """Name and the further fields of /proc/PID/stat, see proc(5); empty where it has ended."""
+    try:
+        text = (process / "stat").read_text()
+    except OSError:
+        return "", ()
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    return name, rest.split()
 
 
 def _free_port() -> int:

@@ -14,8 +14,11 @@ Every bound is the widest error that still proves the promise, with what is know
 - GPU seconds, unequal shapes, 10 %. The engine's own figure of what it divides; it shows a second's
   worth at once.
 - Tokens over the rate of each tenant alone, 15 %. In company tokens cost otherwise than alone: the
-  step's fixed cost is shared with other shapes. The rates alone are medians of short windows in the
-  order gold, free, free, gold and again, since a neighbour may slow the machine for seconds.
+  step's fixed cost is shared with other shapes. Rates are tokens for a CPU second of the model, and
+  those alone medians of short windows in turn: a neighbour on the machine must not tell.
+
+A window in which somebody had nothing waiting proves nothing: the machine was too busy to keep the
+clients going. It is taken once more.
 """
 
 import logging
@@ -25,7 +28,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tenantry_engine.tests.real_shares import Window, engine
+from e2e.load import Load
+from tenantry_engine.tests.real_shares import Engine, Window, engine
 
 pytestmark = pytest.mark.engine
 log = logging.getLogger(__name__)
@@ -35,7 +39,11 @@ EQUAL = "gold:256/32,free:256/32"
 SHAPES = {"gold": "gold:128/16", "free": "free:384/16"}
 """Tokens in and out. A request of free takes more than twice the GPU time of one of gold, so that
 shares of tokens and of time are far apart."""
-WARM_UP, SECONDS = 8.0, 60.0
+EQUALS, MANY = 96, 192
+"""Connections of each tenant, so many that a client may get no processor for a second and requests
+still wait. More of them make turns under `Observe` so long that a window cuts them off unevenly;
+where a request takes little time, it takes more of them."""
+WARM_UP, SECONDS = 12.0, 60.0
 ALONE_WARM_UP, ALONE_SECONDS = 2.0, 4.0
 IN_TURN = ("gold", "free", "free", "gold") * 2
 
@@ -51,7 +59,7 @@ class Measured:
     refused: float
 
     def alone_rate(self, tenant: str) -> float:
-        """Output tokens a second with the whole engine."""
+        """Its rate with the whole engine."""
         return statistics.median(each.rate(tenant) for each in self.alone[tenant])
 
     @property
@@ -64,19 +72,25 @@ class Measured:
         }
 
 
+def both(running: Engine, load: Load) -> Window:
+    """A window of both tenants that is full, or the second one."""
+    window = running.measure(load, BOTH, WARM_UP, SECONDS)
+    return window if window.full else running.measure(load, BOTH, WARM_UP, SECONDS)
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     with engine(tmp_path_factory.mktemp("shares")) as running:
-        with running.load(EQUAL) as load:
-            enforced = running.measure(load, BOTH, WARM_UP, SECONDS)
+        with running.load(EQUAL, EQUALS) as load:
+            enforced = both(running, load)
             running.declare("Observe")
-            observed = running.measure(load, BOTH, WARM_UP, SECONDS)
+            observed = both(running, load)
         running.declare("Enforce")
-        with running.load(",".join(SHAPES.values())) as load:
-            unequal = running.measure(load, BOTH, WARM_UP, SECONDS)
+        with running.load(",".join(SHAPES.values()), MANY) as load:
+            unequal = both(running, load)
         alone: dict[str, list[Window]] = {tenant: [] for tenant in BOTH}
         for tenant in IN_TURN:
-            with running.load(SHAPES[tenant]) as load:
+            with running.load(SHAPES[tenant], MANY) as load:
                 alone[tenant].append(running.measure(load, (tenant,), ALONE_WARM_UP, ALONE_SECONDS))
         refused = running.server.door("tenantry_refused_total") or 0.0
     found = Measured(enforced, observed, unequal, alone, refused)
@@ -108,7 +122,7 @@ def test_the_shapes_tell_time_from_tokens(measured: Measured) -> None:
 
 def test_everybody_waited_all_the_time_and_nothing_was_refused(measured: Measured) -> None:
     for phase, window in measured.shared.items():
-        assert min(window.fewest_waiting.values()) > 0, (phase, window)
+        assert window.full, (phase, window)
     windows = [*measured.shared.values(), *measured.alone["gold"], *measured.alone["free"]]
     assert not any(count for window in windows for count in window.failed.values())
     assert measured.refused == 0
