@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """Output tokens and failed requests by tenant, at `t` seconds of the load's own clock."""
+    """Output tokens by tenant, at `t` seconds of the load's own clock."""
 
     t: float
     tokens: Mapping[str, int]
-    failed: Mapping[str, int]
 
 
 def command(url: str, tenants: str, *options: str) -> list[str]:

@@ -1,10 +1,9 @@
 """Keeps tenants always waiting at one endpoint and counts what each receives.
 
 `python -m e2e.saturate --url URL --tenants gold,free --connections 24 --seconds 60` prints one
-JSON line a second: `{"t": seconds since the start, "tokens": {tenant: output tokens so far},
-"failed": {tenant: requests}}`. A tenant is a name, or a name with a shape of its own:
-`gold:384/8`, tokens in and out of every request. The counts are the client's own, so they say
-nothing that the engine would like to be true.
+JSON line a second: `{"t": seconds since the start, "tokens": {tenant: output tokens so far}}`. A
+tenant is a name, or a name with a shape of its own: `gold:384/8`, tokens in and out of every
+request. The counts are the client's own, so they say nothing that the engine would like to be true.
 """
 
 import argparse
@@ -117,7 +116,6 @@ async def report(counts: Mapping[str, Count], seconds: float) -> None:
         line = {
             "t": round(elapsed, 3),
             "tokens": {tenant: count.tokens for tenant, count in counts.items()},
-            "failed": {tenant: count.failed for tenant, count in counts.items()},
         }
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()

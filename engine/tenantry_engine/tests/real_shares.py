@@ -29,14 +29,13 @@ IDENTITY = {"trustedPeers": [f"{GATEWAY}/32"]}
 @dataclass(frozen=True)
 class Window:
     """A stretch of a load, by tenant: output tokens that the clients got, GPU seconds that were
-    attributed, the fewest requests seen waiting, requests that failed since the load began. And
-    CPU seconds of the process that runs the model."""
+    attributed, the fewest requests seen waiting. And CPU seconds of the process that runs the
+    model."""
 
     cpu_seconds: float
     tokens: Mapping[str, int]
     gpu_seconds: Mapping[str, float]
     fewest_waiting: Mapping[str, float]
-    failed: Mapping[str, int]
 
     def rate(self, tenant: str) -> float:
         """Output tokens for a CPU second of the model."""
@@ -109,7 +108,6 @@ class Engine:
             tokens={t: last.tokens[t] - first.tokens[t] for t in tenants},
             gpu_seconds={t: after[t] - before[t] for t in tenants},
             fewest_waiting=fewest,
-            failed=last.failed,
         )
 
     def _gpu_seconds(self, tenants: Sequence[str]) -> Mapping[str, float]:
