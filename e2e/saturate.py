@@ -1,8 +1,9 @@
-"""Keeps tenants of equal shape always waiting at one endpoint and counts what each receives.
+"""Keeps tenants always waiting at one endpoint and counts what each receives.
 
 `python -m e2e.saturate --url URL --tenants gold,free --connections 24 --seconds 60` prints one
-JSON line a second: `{"t": seconds since the start, "tokens": {tenant: output tokens so far}}`.
-The counts are the client's own, so they say nothing that the engine would like to be true.
+JSON line a second: `{"t": seconds since the start, "tokens": {tenant: output tokens so far}}`. A
+tenant is a name, or a name with a shape of its own: `gold:384/8`, tokens in and out of every
+request. The counts are the client's own, so they say nothing that the engine would like to be true.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tenantry_bench.client import Client, Outcome, Record
@@ -31,7 +32,11 @@ class Shape:
 
 @dataclass
 class Count:
-    """Tokens that one tenant has received."""
+    """Tokens that one tenant has received.
+
+    A request that has ended counts with all of its tokens: a busy server may put two into one
+    event.
+    """
 
     ended: int = 0
     failed: int = 0
@@ -41,10 +46,24 @@ class Count:
     def tokens(self) -> int:
         return self.ended + sum(len(record.stream.token_times) for record in self.live.values())
 
+    def end(self, slot: int) -> None:
+        record = self.live.pop(slot)
+        whole = record.outcome is Outcome.FINISHED
+        self.ended += record.request.output_tokens if whole else len(record.stream.token_times)
+        self.failed += not whole
 
-def requests(tenant: str, connection: int, model: str, shape: Shape) -> Iterator[Request]:
+
+def shapes(text: str, usual: Shape) -> dict[str, Shape]:
+    """The tenants of the command line, each with what its requests look like."""
+    found = {}
+    for each in text.split(","):
+        name, _, own = each.partition(":")
+        found[name] = Shape(*map(int, own.split("/"))) if own else usual
+    return found
+
+
+def requests(lots: random.Random, tenant: str, model: str, shape: Shape) -> Iterator[Request]:
     """Requests of one shape that share no prefix."""
-    lots = random.Random(f"{tenant}/{connection}")  # noqa: S311 - a load, not a secret
     while True:
         prompt = [lots.randrange(*TOKEN_IDS) for _ in range(shape.prompt)]
         body = {
@@ -64,26 +83,25 @@ async def connection(client: Client, source: Iterator[Request], count: Count, sl
         now = time.monotonic()
         record = count.live[slot] = Record(request, now, now)
         await client.send(record, time.monotonic)
-        count.ended += len(record.stream.token_times)
-        del count.live[slot]
+        count.end(slot)
         if record.outcome is not Outcome.FINISHED:
-            count.failed += 1
             sys.stderr.write(f"saturate: {request.tenant}: {record.outcome}: {record.reason}\n")
             await asyncio.sleep(0.5)
 
 
 async def run(args: argparse.Namespace) -> int:
-    shape = Shape(args.prompt, args.output)
-    counts = {tenant: Count() for tenant in args.tenants.split(",")}
+    tenants = shapes(args.tenants, Shape(args.prompt, args.output))
+    counts = {tenant: Count() for tenant in tenants}
     async with Client(args.url, HEADER, TIMEOUT) as client:
         model = (await client.endpoint(None)).model
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(
-                    connection(client, requests(tenant, slot, model, shape), count, slot)
+                    connection(client, requests(lots, tenant, model, shape), counts[tenant], slot)
                 )
-                for tenant, count in counts.items()
+                for tenant, shape in tenants.items()
                 for slot in range(args.connections)
+                for lots in [random.Random(f"{args.seed}/{tenant}/{slot}")]  # noqa: S311 - a load
             ]
             await report(counts, args.seconds)
             for task in tasks:
@@ -91,12 +109,15 @@ async def run(args: argparse.Namespace) -> int:
     return 1 if any(count.failed for count in counts.values()) else 0
 
 
-async def report(counts: dict[str, Count], seconds: float) -> None:
+async def report(counts: Mapping[str, Count], seconds: float) -> None:
     """Print the counts every second."""
     start = time.monotonic()
     while (elapsed := time.monotonic() - start) < seconds:
-        tokens = {tenant: count.tokens for tenant, count in counts.items()}
-        sys.stdout.write(json.dumps({"t": round(elapsed, 3), "tokens": tokens}) + "\n")
+        line = {
+            "t": round(elapsed, 3),
+            "tokens": {tenant: count.tokens for tenant, count in counts.items()},
+        }
+        sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
         await asyncio.sleep(1.0 - (time.monotonic() - start) % 1.0)
 
@@ -104,11 +125,12 @@ async def report(counts: dict[str, Count], seconds: float) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m e2e.saturate", description=__doc__)
     parser.add_argument("--url", required=True)
-    parser.add_argument("--tenants", required=True, help="comma-separated")
+    parser.add_argument("--tenants", required=True, help="NAME or NAME:IN/OUT, ...")
     parser.add_argument("--connections", type=int, default=24, help="of each tenant")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--prompt", type=int, default=256, help="tokens in")
     parser.add_argument("--output", type=int, default=32, help="tokens out")
+    parser.add_argument("--seed", type=int, default=1, help="another one makes other prompts")
     return asyncio.run(run(parser.parse_args()))
 
 

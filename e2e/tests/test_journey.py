@@ -6,7 +6,6 @@ The two policies of this module are the first example as it stands and the same 
 import json
 import re
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import yaml
 
 from e2e import paths
 from e2e.cluster.handle import Cluster
+from e2e.load import Load, Report, command
 
 pytestmark = [pytest.mark.cluster, pytest.mark.engine]
 
@@ -86,55 +86,26 @@ def pools(installed: Cluster) -> Iterator[Mapping[str, Pool]]:
     installed.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 
 
-class Load:
-    """A running `e2e.saturate` and the counts it has printed."""
-
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-        self._reports: list[dict[str, Any]] = []
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._reports.append(json.loads(line))
-
-    def next(self) -> dict[str, Any]:
-        """The first report from now on."""
-        return self.until(self._reports[-1]["t"] + 0.5)
-
-    def until(self, seconds: float) -> dict[str, Any]:
-        """The first report at or after `seconds` of the load's own clock."""
-        while not self._reports or self._reports[-1]["t"] < seconds:
-            assert self._process.poll() is None, f"the load ended before {seconds} s"
-            time.sleep(0.1)
-        return next(report for report in self._reports if report["t"] >= seconds)
-
-
 @pytest.fixture
 def saturate(installed: Cluster) -> Iterator[Callable[[Pool], Load]]:
     """Both tenants always waiting, at one pool; ends with the test."""
-    running: list[subprocess.Popen[str]] = []
+    running: list[Load] = []
 
     def start(pool: Pool) -> Load:
-        python = str(paths.venv() / "bin/python")
-        argv = [python, "-m", "e2e.saturate", "--url", pool.url(), "--tenants", "gold,free"]
-        process = installed.inside(
-            [*argv, "--seconds", "400"], cwd=paths.checkout(), stdout=subprocess.PIPE, text=True
-        )
-        running.append(process)
-        return Load(process)
+        argv = command(pool.url(), "gold,free", "--seconds=400")
+        process = installed.inside(argv, cwd=paths.checkout(), stdout=subprocess.PIPE, text=True)
+        running.append(Load(process))
+        return running[-1]
 
     yield start
-    for process in running:
-        with process:
-            process.kill()
+    for load in running:
+        load.stop()
 
 
-def ratio(first: Mapping[str, Any], last: Mapping[str, Any]) -> float:
+def ratio(first: Report, last: Report) -> float:
     """Gold's tokens over free's between two reports."""
-    given = {name: last["tokens"][name] - first["tokens"][name] for name in ("gold", "free")}
-    return float(given["gold"] / given["free"])
+    given = {name: last.tokens[name] - first.tokens[name] for name in ("gold", "free")}
+    return given["gold"] / given["free"]
 
 
 def set_weights(pool: Pool, gold: int, free: int) -> None:
@@ -212,7 +183,7 @@ def test_weights_divide_tokens_and_change_without_a_restart(
     eventually(lambda: hash_in_force(pool) != old, 30, "the engine has the new policy")
     assert pool.get("tsp", "chat")["status"]["policyHash"] == hash_in_force(pool)
     start = load.next()
-    end = load.until(start["t"] + 30)
+    end = load.until(start.t + 30)
     assert 1 / ratio(start, end) == pytest.approx(3.0, rel=0.15)
     assert pool.engine() == before
 

@@ -1,8 +1,10 @@
 """A real `vllm serve` on the CPU with the tiny model, and a client that can call from anywhere."""
 
+import contextlib
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -21,6 +23,8 @@ from e2e.poll import until
 START_SECONDS = 240.0
 GATEWAY = "127.0.0.1"
 STRANGER = "127.0.0.2"
+WORKER = "VLLM::Worker"
+"""What vLLM calls the process that runs the model."""
 ENGINE = (
     "--served-model-name=tiny", "--dtype=float32", "--enforce-eager", "--max-model-len=2048",
     "--max-num-seqs=16", "--block-size=32", "--num-gpu-blocks-override=200", "--host=127.0.0.1",
@@ -50,11 +54,16 @@ class Server:
     """A program that serves on a port; `program` is followed by the model and the flags."""
 
     def __init__(
-        self, folder: Path, program: Sequence[str], environ: Mapping[str, str], *flags: str
+        self,
+        folder: Path,
+        program: Sequence[str],
+        environ: Mapping[str, str],
+        *flags: str,
+        kind: models.Kind = "tiny",
     ) -> None:
         self.port, self.metrics_port = _free_port(), _free_port()
         self._log = folder / "server.log"
-        model = models.make("tiny", paths.cache() / "models" / "tiny")
+        model = models.make(kind, paths.cache() / "models" / kind)
         self.argv = [*program, str(model), *ENGINE, f"--port={self.port}", *flags]
         self.environ = {
             **os.environ,
@@ -153,6 +162,14 @@ class Server:
         """Output tokens of a tenant so far, as the engine counts them."""
         return self.engine("tenantry_tokens_total", tenant=tenant, kind="output") or 0.0
 
+    def model_cpu(self) -> float:
+        """CPU seconds of the process that runs the model, so far. It never waits for long, so they
+        tell how much it has computed, whoever else has been using the machine."""
+        found = [_stat(each) for each in Path("/proc").glob("[0-9]*")]
+        mine = [f for name, f in found if name == WORKER and int(f[3]) == self._process.pid]
+        (fields,) = mine
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def _ask(
         self,
         method: str,
@@ -195,7 +212,21 @@ def _pick(
     return sum(found) if found else None
 
 
+def _stat(process: Path) -> tuple[str, Sequence[str]]:
+    """Name and the further fields of /proc/PID/stat, see proc(5); empty where it has ended."""
+    try:
+        text = (process / "stat").read_text()
+    except OSError:
+        return "", ()
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    return name, rest.split()
+
+
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((GATEWAY, 0))
-        return int(probe.getsockname()[1])
+    """Below the ports that the kernel deals out: seconds pass before the server takes it, and
+    whatever connects to somewhere meanwhile would get it."""
+    while True:
+        port = random.randrange(20_000, 30_000)  # noqa: S311 - two test runs must not agree on one
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("0.0.0.0", port))  # noqa: S104 - as the metrics do
+            return port
