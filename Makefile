@@ -12,7 +12,7 @@ PINS := requirements/dev.txt
 WORKERS ?= 2
 
 .PHONY: help setup demo demo-engine test check lint types arch unit format crds pins \
-        cluster-up cluster-down cluster-status wheel e2e bench bench-smoke oracle clean
+        cluster-up cluster-down cluster-status wheel e2e bench bench-real bench-smoke oracle clean
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
@@ -77,6 +77,9 @@ e2e: setup ## the cluster suite on the cluster that KUBECONFIG names, or on the 
 bench: setup ## every gate on the simulator, within an hour, into docs/results.md: DATA=DIR ONLY=... SEEDS=... FRESH=1
 	@$(BIN)/python -m tenantry_bench.gates $(if $(DATA),--data "$(DATA)") \
 	  $(if $(ONLY),--only "$(ONLY)") $(if $(SEEDS),--seeds "$(SEEDS)") $(if $(FRESH),--fresh)
+
+bench-real: setup ## what weights are worth on the real engine: six minutes on a quiet machine
+	@$(BIN)/python -m pytest -q -p no:xdist --log-cli-level=info engine/tenantry_engine/tests/measure_real_shares.py
 
 bench-smoke: setup ## the small table, within minutes
 	@$(BIN)/python -m tenantry_bench.gates --smoke --page docs/results.md --build build/bench/smoke

@@ -5,8 +5,6 @@ from typing import Any, Final
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-LONG: Final = ("engine/tenantry_engine/tests/test_real_shares.py",)
-"""Files of few tests and many minutes: at the end one worker would wait for the other."""
 OWN_CLUSTERS: Final = ("test_extender_wire.py", "test_fair_share.py", "test_sandbox.py")
 """Files of `e2e/tests/` whose tests start clusters of their own."""
 
@@ -18,12 +16,6 @@ class ByFile(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         shares = file.startswith("e2e/") and not file.endswith(OWN_CLUSTERS)
         return "the session's cluster" if shares else file
-
-    def _assign_work_unit(self, node: Any) -> None:
-        for file in LONG:
-            if file in self.workqueue:
-                self.workqueue.move_to_end(file, last=False)
-        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from tenantry_core.stepmodel import SMALLEST, Load, StepTimes
 from tenantry_core.tiles import ENDS, SMALL
 
-PROTECTING: Final = 2.5
+PROTECTING: Final = 2.53
 """With `auto`: the ceiling in tau, a quarter more than a tenant has alone on its half."""
 EASED: Final = 2.15
 """The same while tokens are late, for a tenant entitled to half: about one tile less. Entitled to

@@ -90,13 +90,13 @@ def test_a_step_without_decodes_to_protect_may_be_longer(speed: float) -> None:
 @pytest.mark.parametrize(
     ("share", "late", "taus"),
     [
-        (0.5, 0.0, 2.5),
-        (0.5, 0.6, 2.5),
+        (0.5, 0.0, budget.PROTECTING),
+        (0.5, 0.6, budget.PROTECTING),
         (0.5, 0.95, 2.15),
         (0.5, 5.0, 2.15),
-        (1 / 64, 0.0, 2.5),
+        (1 / 64, 0.0, budget.PROTECTING),
         (1 / 64, 1.0, 2.15),
-        (0.9, 0.0, 2.5),
+        (0.9, 0.0, budget.PROTECTING),
         (0.9, 1.0, 1.4),
         (4 / 7, 1.0, 1.88),
     ],

@@ -21,7 +21,8 @@ def _largest(harness: Any, ordering: Ordering) -> int:
     for _ in range(800):
         refill(engine)
         engine.step()
-    return max(sum(shot.tokens.values()) for shot in engine.log[400:])
+    largest: int = max(sum(shot.tokens.values()) for shot in engine.log[400:])
+    return largest
 
 
 def test_an_order_that_is_kept_on_spreads_a_prompt_over_the_steps_between(harness: Any) -> None:
