@@ -111,12 +111,13 @@ OPEN: Final = 0.5
 """Variance of the prediction after the first step; it goes down with their number."""
 FIT_EVERY: Final = 8
 """Steps between two fits; a new bucket is fitted at once."""
-WINDOW: Final = 32
+WINDOW: Final = 16
 """Steps, in buckets visited before, from which it is judged whether the engine has changed."""
 FAMILIAR: Final = 4.0
-SHIFT: Final = 1.6
+SHIFT: Final = 1.75
 """The engine has changed if the medians of two windows in a row are off to the same side by so many
-standard deviations of one step, five of their own."""
+standard deviations of one step, seven of their own: while a load ramps up, sizes that are new are
+off by one and more."""
 LEAST, MOST = -0.7, 3.0
 """Bounds of an offset."""
 LARGEST: Final = 1e3
@@ -132,7 +133,7 @@ class Learned:
         self._knee = prior.knee
         self._first: list[tuple[Load, float]] | None = []
         self._steps = 0
-        self._noise = NOISE[0]
+        self._noise = self._calm = NOISE[0]
         self._cells: dict[int, Cell] = {}
         self._sums = [0.0] * len(Cell().part)
         self._solved = Solved(self._sums, PRIOR, self._noise)
@@ -253,7 +254,9 @@ class Learned:
         self._window = []
         middle = (window[len(window) // 2] + window[(len(window) - 1) // 2]) / 2
         suspected = self._suspected
-        self._suspected = middle if abs(middle) > SHIFT * sqrt(self._noise) else 0.0
+        self._suspected = middle if abs(middle) > SHIFT * sqrt(self._calm) else 0.0
+        if not self._suspected:
+            self._calm = self._noise  # what a change adds to the noise must not hide it
         if self._suspected * suspected > 0.0:
             self._rescale(1.0 + (self._suspected + suspected) / 2)
             self._suspected = 0.0

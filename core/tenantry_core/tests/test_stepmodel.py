@@ -172,7 +172,7 @@ def test_an_engine_that_changes_is_followed_everywhere_though_one_size_is_run(
     for _ in range(300):
         load = a_mix(dice)
         model.observe(load, a100.measured(load, dice))
-    for _ in range(3 * WINDOW):
+    for _ in range(4 * WINDOW):
         model.observe(VISITED[2], factor * a100.measured(VISITED[2], dice))
     for load in VISITED:
         assert model.predict(load) == pytest.approx(factor * a100.seconds(load), rel=0.06)
