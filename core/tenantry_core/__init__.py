@@ -7,6 +7,7 @@ come in as arguments.
 Read in this order. Who claims what: `tenants` (weights as a user types them), `shares` (weighted
 max-min division). On the cluster: `slices` (what a GPU is cut into), `placement` (which node can
 take a pod). In the engine: `ledger` (what each tenant was given), `ordering` (whose turn it is),
-`lengths` (how much a request will make), `growth` (what the running ones will take), `stepmodel`
-and `budget` (how much one step may carry). In reports: `quantiles`.
+`lengths` (how much a request will make), `growth` and `pace` (what may begin while the KV cache is
+full), `stepmodel` and `budget` (how much one step may carry), `revision` (what wrong prices took).
+In reports: `quantiles`.
 """
