@@ -16,14 +16,14 @@ longer.
 from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass, field
-from enum import Enum
 from math import inf
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
+from tenantry_core.probes import Probe, Probes
 from tenantry_core.stepmodel import SMALLEST, Load, StepTimes
-from tenantry_core.tiles import ENDS, SMALL
+from tenantry_core.tiles import ENDS
 
-PROTECTING: Final = 2.53
+PROTECTING: Final = 2.5
 """With `auto`: the ceiling in tau, a quarter more than a tenant has alone on its half."""
 EASED: Final = 2.15
 """The same while tokens are late, for a tenant entitled to half: about one tile less. Entitled to
@@ -31,8 +31,13 @@ more, it comes down in proportion, to LEAST."""
 LEAST: Final = 1.4
 EASING: Final = (0.6, 0.95)
 """Lateness over the promised delay at which the ceiling begins to come down, and is down."""
-LONGEST: Final = 4.5
-"""The ceiling without decodes to protect, in tau."""
+RELAXED: Final = (4.5, 6.0, 10.0)
+"""Ceilings without decodes to protect, in tau: the first with which prompts come in nearly as fast
+as with the last. Short steps keep shares exact; where nothing rides along with reading the weights,
+they would cost a part of the service."""
+NEARLY: Final = 0.93
+RECONSIDER: Final = 64
+"""Steps between two looks at which of them it is."""
 RAISED: Final = 2.0
 """How far late first tokens may raise the ceiling."""
 FLOOR: Final = 32
@@ -49,13 +54,6 @@ SEARCH: Final = 8
 """Steps between two searches for a better size."""
 EXPLORE: Final = 32
 """One step in so many tries a size that may be better than is believed."""
-PROBE, PATIENCE = 16, 0.05
-"""Steps between two that hold one decode and nothing else, at first; and by what part that grows
-each time."""
-SAMPLE, LENIENCE = 8, 0.01
-"""The same of steps with decodes alone, or prompts alone."""
-KNEE: Final = SMALL
-"""Tokens of a step of prompts alone."""
 OPTIMISM: Final = 2.5
 """Standard errors by which a size may be better than is believed."""
 AT_MOST: Final = 1.5
@@ -92,11 +90,11 @@ def easing(late: float) -> float:
     return min(max((late - begins) / (ends - begins), 0.0), 1.0)
 
 
-def limit(model: StepTimes, ceiling: Ceiling) -> float:
-    """The ceiling in seconds."""
+def limit(model: StepTimes, ceiling: Ceiling, relaxed: float = RELAXED[0]) -> float:
+    """The ceiling in seconds; `relaxed` is the one without decodes to protect, in tau."""
     if ceiling.seconds is not None:
         return ceiling.seconds
-    allowed = LONGEST
+    allowed = relaxed
     if ceiling.protecting:
         eased = min(max(EASED * 0.5 / max(ceiling.share, 1e-9), LEAST), EASED)
         allowed = PROTECTING - (PROTECTING - eased) * easing(ceiling.late)
@@ -121,32 +119,6 @@ class Doubting(StepTimes, Protocol):
         ...
 
 
-class Probe(Enum):
-    """What a step is to hold so that something is learned from it."""
-
-    NONE = "nothing in particular"
-    ONE = "one decode"
-    DECODES = "the decodes"
-    PROMPTS = "a few tokens of prompts"
-
-
-@dataclass(slots=True)
-class _Seldom:
-    """Something for one step in so many, then in more and more."""
-
-    wait: float
-    growth: float
-    after: float = 0.0
-
-    def due(self, steps: int) -> bool:
-        """Whether it is time; then it was done."""
-        if steps < max(self.after, self.wait):
-            return False
-        self.wait *= 1.0 + self.growth
-        self.after = steps + self.wait
-        return True
-
-
 class Packer:
     """Sizes steps one after the other: keeps a size while it is good, and tries others.
 
@@ -162,37 +134,39 @@ class Packer:
         self._doubting = model if isinstance(model, Doubting) else None
         self._kept: dict[bool, int] = {}
         self._steps = 0
-        self._ones, self._others = _Seldom(PROBE, PATIENCE), _Seldom(SAMPLE, LENIENCE)
-        self._probe = Probe.PROMPTS
+        self._probes = Probes()
+        self._free, self._relaxed = 0, RELAXED[0]
 
     def probe(self, ceiling: Ceiling) -> Probe:
-        """What the next step should hold and nothing else, if anything; then ask no more for it.
-
-        The ceiling derives from what one decode takes, and what a tenant pays from what decodes
-        take without prompts and prompts without decodes; on a busy engine such steps would never
-        run. While decodes are protected, only the ceiling matters.
-        """
+        """What the next step should hold and nothing else, if anything; then ask no more for it."""
         if ceiling.seconds is not None or self._doubting is None:
             return Probe.NONE
-        if self._ones.due(self._steps):
-            found = Probe.ONE
-        elif ceiling.protecting or not self._others.due(self._steps):
-            return Probe.NONE
-        else:
-            found = self._probe = _AFTER[self._probe]
-        self._steps += 1
-        return found
+        return self._probes.next(protecting=ceiling.protecting)
 
     def chunk(self, decodes: Load, context: int, ceiling: Ceiling) -> int:
         """Prefill tokens for the next step; see the function of this name."""
         self._steps += 1
-        step = _Step(self.model, decodes, context, ceiling)
+        if not ceiling.protecting and ceiling.seconds is None:
+            self._reconsider(decodes, context, ceiling)
+        step = _Step(self.model, decodes, context, ceiling, self._relaxed)
         usual = self._usual(step, ceiling.protecting)
         model = self._doubting
         if model is None or step.room <= FLOOR:
             return usual
         tries, now = divmod(self._steps, EXPLORE)
         return usual if now else _hopeful(step, usual, tries, model)
+
+    def _reconsider(self, decodes: Load, context: int, ceiling: Ceiling) -> None:
+        """Now and then: the shortest relaxed ceiling that is nearly as good as the longest."""
+        self._free -= 1
+        if self._free > 0:
+            return
+        self._free = RECONSIDER
+        rates = [
+            _Step(self.model, decodes, context, ceiling, relaxed).best().rate for relaxed in RELAXED
+        ]
+        good = NEARLY * max(rates)
+        self._relaxed = next(r for r, rate in zip(RELAXED, rates, strict=True) if rate >= good)
 
     def _usual(self, step: "_Step", protecting: bool) -> int:
         """The size in use, or a better one."""
@@ -205,9 +179,6 @@ class Packer:
             return old.tokens
         self._kept[protecting] = best.tokens + step.beside
         return best.tokens
-
-
-_AFTER: Final = {Probe.DECODES: Probe.PROMPTS, Probe.PROMPTS: Probe.DECODES}
 
 
 def _hopeful(step: "_Step", usual: int, turn: int, model: Doubting) -> int:
@@ -231,13 +202,20 @@ class _Size(NamedTuple):
 class _Step:
     """One step to be sized. Sizes are prefill tokens, such that the step ends with a bucket."""
 
-    def __init__(self, model: StepTimes, decodes: Load, context: int, ceiling: Ceiling) -> None:
+    def __init__(
+        self,
+        model: StepTimes,
+        decodes: Load,
+        context: int,
+        ceiling: Ceiling,
+        relaxed: float = RELAXED[0],
+    ) -> None:
         self._predict = model.predict
         self._decodes = decodes
         self._context = context
         self.beside = decodes.tokens
         self.room = max(ceiling.tokens - self.beside, 0)
-        self.limit = limit(model, ceiling)
+        self.limit = limit(model, ceiling, relaxed)
         if ceiling.seconds is None and self.room > FLOOR:
             self.limit = max(self.limit, min(STRETCH * self.time(FLOOR), ceiling.objective))
         self.most = self.limit

@@ -135,11 +135,9 @@ class Book:
         for tenant, count in self._outputs.items():
             self.metrics.tokens(tenant, "output", count)
         for tenant, seconds in self._seconds.items():
-            self.metrics.gpu_seconds(tenant, max(seconds, 0.0))
+            self.metrics.gpu_seconds(tenant, seconds)
         self._count(self._prompts)
-        # A counter never goes back: who was given something back is shown less from now on.
-        self._seconds = {tenant: owed for tenant, owed in self._seconds.items() if owed < 0.0}
-        self._outputs, self._prompts = {}, {}
+        self._outputs, self._seconds, self._prompts = {}, {}, {}
         self._gauge()
 
     def _gauge(self) -> None:
@@ -172,7 +170,6 @@ class Book:
         if self._priced is None:
             return
         for tenant, owed in self._revision.settle(self._priced.prices, now).items():
-            self._seconds[tenant] = self._seconds.get(tenant, 0.0) + owed
             if self._config.fairness != Fairness.TOKENS:
                 self.ledger.charge(tenant, owed)
 

@@ -11,8 +11,9 @@ from itertools import islice
 from typing import Any, Final
 
 from tenantry_core import seats
-from tenantry_core.budget import KNEE, Ceiling, Packer, Probe
+from tenantry_core.budget import Ceiling, Packer
 from tenantry_core.ledger import Rank
+from tenantry_core.probes import KNEE, Probe
 from tenantry_core.seats import Holding
 from tenantry_core.stepmodel import Load
 from tenantry_engine import translate

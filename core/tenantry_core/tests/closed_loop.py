@@ -4,7 +4,8 @@ model learns from the times. One endless queue of prompts beside a number of dec
 
 from dataclasses import dataclass, field
 
-from tenantry_core.budget import Ceiling, Packer, Probe
+from tenantry_core.budget import Ceiling, Packer
+from tenantry_core.probes import Probe
 from tenantry_core.quantiles import quantile
 from tenantry_core.stepmodel import Load, StepTimes, prompt_work
 from tenantry_core.tests import a100
