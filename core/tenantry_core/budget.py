@@ -32,10 +32,11 @@ LEAST: Final = 1.4
 EASING: Final = (0.6, 0.95)
 """Lateness over the promised delay at which the ceiling begins to come down, and is down."""
 RELAXED: Final = (4.5, 6.0, 10.0)
-"""Ceilings without decodes to protect, in tau: the first with which prompts come in nearly as fast
-as with the last. Short steps keep shares exact; where nothing rides along with reading the weights,
+"""Ceilings without decodes to protect, in tau: the first that serves nearly as much a second as
+the best, a token of output counted twice. Short steps keep shares exact; where nothing rides along with reading the weights,
 they would cost a part of the service."""
 NEARLY: Final = 0.93
+OUTPUT: Final = 2.0
 RECONSIDER: Final = 64
 """Steps between two looks at which of them it is."""
 RAISED: Final = 2.0
@@ -162,9 +163,9 @@ class Packer:
         if self._free > 0:
             return
         self._free = RECONSIDER
-        rates = [
-            _Step(self.model, decodes, context, ceiling, relaxed).best().rate for relaxed in RELAXED
-        ]
+        sizes = [_Step(self.model, decodes, context, ceiling, each).best() for each in RELAXED]
+        done = OUTPUT * decodes.decodes  # each step gives every decode a token, however long it is
+        rates = [(size.tokens + done) / size.seconds for size in sizes]
         good = NEARLY * max(rates)
         self._relaxed = next(r for r, rate in zip(RELAXED, rates, strict=True) if rate >= good)
 
