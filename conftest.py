@@ -3,10 +3,15 @@
 from typing import Any, Final
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 OWN_CLUSTERS: Final = ("test_extender_wire.py", "test_fair_share.py", "test_sandbox.py")
 """Files of `e2e/tests/` whose tests start clusters of their own."""
+
+# How long an example takes says nothing where other workers share the processor.
+settings.register_profile("tenantry", deadline=None)
+settings.load_profile("tenantry")
 
 
 class ByFile(LoadScopeScheduling):

@@ -33,8 +33,8 @@ EASING: Final = (0.6, 0.95)
 """Lateness over the promised delay at which the ceiling begins to come down, and is down."""
 RELAXED: Final = (4.5, 6.0, 10.0)
 """Ceilings without decodes to protect, in tau: the first that serves nearly as much a second as
-the best, a token of output counted twice. Short steps keep shares exact; where nothing rides along with reading the weights,
-they would cost a part of the service."""
+the best, a token of output counted twice. Short steps keep shares exact; where nothing rides along
+with reading the weights, they would cost a part of the service."""
 NEARLY: Final = 0.93
 OUTPUT: Final = 2.0
 RECONSIDER: Final = 64
