@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tenantry_api.choices import Fairness
+from tenantry_core.foresight import Foresight
 from tenantry_core.ledger import Ledger
 from tenantry_core.revision import Revision, Row
 from tenantry_core.stepmodel import Learned, Load, Priced, StepTimes
@@ -65,6 +66,7 @@ class Book:
         self.ledger = self._new_ledger()
         self._priced = self.model if isinstance(self.model, Priced) else None
         self._revision: Revision[str] = Revision()
+        self.foresight = Foresight()
 
     def reconfigure(self, config: EngineConfig) -> None:
         """Other weights, or another unit of charge: then everybody starts level."""
@@ -203,7 +205,9 @@ class Book:
         parts: dict[Any, float] = self.model.divide(seconds, loads)
         if given.tokens:
             each = parts.pop(CONTEXT) / max(given.total, 1)
-            token = parts.pop(DECODES) / given.tokens + each * given.steps
+            token = parts.pop(DECODES) / given.tokens
+            self.foresight.ran(token, each, seconds)
+            token += each * given.steps
             origins = given.origins
             shares = {t: token * count + each * origins[t] for t, count in given.decodes.items()}
             for tenant, part in parts.items():

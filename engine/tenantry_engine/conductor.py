@@ -77,7 +77,7 @@ class Conductor:
         self._fitting = Fitting(self._view, self._jobs.remaining, growth=setup.growth)
         self._entry = Entry(self._view, self._fitting, setup.model)
         self._census = self.reader.census
-        self.standing = Standing(self._census, self.queue)
+        self.standing = Standing(self._census, self.queue, self._excess)
         self.reclaim = Reclaim(self._view, setup.model, self.standing, self.book.inverted)
         self._shares = Shares()
         self._delays = Delays(setup.model, self.reader.tenant, self._company)
@@ -205,12 +205,16 @@ class Conductor:
         share = self._shares.of(scheduler.seats(), presence.active(), self._config.weight_of)
         self.standing.judge(share)
         gate = Gate(share, self._census.seats, self._view.free_seats(), self._view.absent)
+        gate.later = self.standing.later()
         self._entry.begin(gate)
         self.reclaim.watch(now, gate, self._shares)
         if self.reclaim:
             self._recall(now, gate)
         self._entry.open(self._has_its_share)
         return self._with_room(self._arranged(self._head()))
+
+    def _excess(self, tenant: str) -> float:
+        return self._view.excess(tenant, self._shares.parts.get(tenant, 1.0))
 
     def _has_its_share(self, tenant: str, need: int) -> bool:
         """Whether the tenant stays within its part of the KV cache with so many blocks more."""

@@ -32,7 +32,7 @@ class Gate:
     `share` and `running` are seats by tenant, `free` those that nobody holds. `absent` are tenants
     that were here a moment ago and have nothing waiting. `closed`: nobody enters; `only`: nobody
     but this tenant; `below`: those who wait for a seat of their share; `late`: those of them who
-    wait beyond the bound.
+    wait beyond the bound; `later`: by how much places are put back, see `foresight`.
     """
 
     share: Mapping[str, int]
@@ -41,6 +41,7 @@ class Gate:
     absent: Callable[[], Sequence[Holding]] = tuple
     below: frozenset[str] = frozenset()
     late: frozenset[str] = frozenset()
+    later: Mapping[str, float] = field(default_factory=dict)
     closed: bool = False
     only: str | None = None
     admitted: dict[str, int] = field(default_factory=dict)
@@ -96,19 +97,19 @@ class Admission:
         others: Others | None = None,
         came: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
-        self._heap = line
-        heapq.heapify(line)
         self._gate = gate
+        self._heap = self._put_back(line)
+        heapq.heapify(self._heap)
         self._first = first
         self._others = others
         self._came = came
         self._clear: Place | None = None
         """Up to here none of the others goes before anybody in line."""
         self._last_band = BACKGROUND - 1
-        if not line or line[0][0] == BACKGROUND:
+        if not self._heap or self._heap[0][0] == BACKGROUND:
             self._admit_others()
             # The background waits for all that wait, the others for those who can use what is free.
-            if not line or line[0][0] == BACKGROUND:
+            if not self._heap or self._heap[0][0] == BACKGROUND:
                 self._last_band = BACKGROUND
         self._untie()
 
@@ -141,10 +142,17 @@ class Admission:
     def _admit_others(self) -> None:
         """They stand in line as well from now on."""
         if self._others is not None:
-            self._heap.extend(self._others.line())
+            self._heap.extend(self._put_back(self._others.line()))
             heapq.heapify(self._heap)
             self._others = None
             self._untie()
+
+    def _put_back(self, line: list[Place]) -> list[Place]:
+        """Those whose decodes will take more than their part stand behind their own places."""
+        later = self._gate.later
+        if not later:
+            return line
+        return [(band, tag + later.get(tenant, 0.0), tenant) for band, tag, tenant in line]
 
     def taken(self, tenant: str, cost: float) -> None:
         """The tenant's request was admitted: for the rest of the step it counts as served."""

@@ -1,20 +1,29 @@
-"""Which tenants are here, which of them wait below their share, and which ask for no more than it.
+"""Which tenants are here, which of them wait below their share, and which ask for no more than it;
+and whose decodes will take more than their part.
 
 A step moves a few tenants only: the census and the queue say which, and only those are looked at.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tenantry_engine.census import Census
 from tenantry_engine.waiting import TenantQueue
 
 
 class Standing:
-    """Seats held and asked for by tenant, against the seats of its share."""
+    """Seats held and asked for by tenant, against the seats of its share. `excess` says by how much
+    what a tenant's decodes will take is beyond its part, with one request more; over its weight."""
 
-    def __init__(self, census: Census, queue: TenantQueue) -> None:
+    def __init__(
+        self,
+        census: Census,
+        queue: TenantQueue,
+        excess: Callable[[str], float] = lambda _tenant: 0.0,
+    ) -> None:
         self._census = census
         self._queue = queue
+        self._excess = excess
+        self._later: dict[str, float] = {}
         self.share: Mapping[str, int] = {}
         """The seats that each is entitled to."""
         self._present: frozenset[str] = frozenset()
@@ -28,6 +37,7 @@ class Standing:
             self.share = share
             self._below.clear()
             self._light.clear()
+            self._later.clear()
             self._look(self._queue.counts.keys() | self._census.seats.keys())
 
     def present(self, others: Iterable[str] = ()) -> frozenset[str]:
@@ -50,6 +60,11 @@ class Standing:
         self._follow()
         return self._light
 
+    def later(self) -> dict[str, float]:
+        """By how much each is put back at admission, where that is anything; to be read only."""
+        self._follow()
+        return self._later
+
     def _follow(self) -> None:
         for moved in (self._census.moved, self._queue.moved):
             if moved:
@@ -70,5 +85,10 @@ class Standing:
                 light.add(tenant)
             else:
                 light.discard(tenant)
+            excess = self._excess(tenant) if waiting else 0.0
+            if excess > 0.0:
+                self._later[tenant] = excess
+            else:
+                self._later.pop(tenant, None)
             if (running + waiting > 0) != (tenant in self._present):
                 self._known = False

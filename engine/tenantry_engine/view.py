@@ -75,6 +75,18 @@ class View:
         """Every tenant that was here of late."""
         return [self._holding(tenant) for tenant in self.book.presence.active()]
 
+    def excess(self, tenant: str, part: float) -> float:
+        """By how much the tenant's decodes will have more than its part of all time, with one
+        request more; over its weight."""
+        if self.config.fairness != Fairness.GPU_TIME:
+            return 0.0
+        census = self.reader.census
+        decodes = census.decodes.get(tenant, 0)
+        prompts = census.seats.get(tenant, 0) - decodes
+        context = census.context_of(tenant)
+        excess = self.book.foresight.excess(decodes, context, prompts + 1, part)
+        return excess / self.book.ledger.divisor(tenant)
+
     def absent(self) -> Sequence[Holding]:
         """Tenants that were here a moment ago and have nothing waiting."""
         return [self._holding(t) for t in self.book.presence.active() if not self._waiting(t)]

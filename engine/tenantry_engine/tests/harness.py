@@ -6,7 +6,7 @@ is through. Everything is deterministic.
 
 import copy
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +23,12 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 
 from tenantry_engine import offline
+from tenantry_engine.census import Census
 from tenantry_engine.conductor import Setup
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.fair import FairAsyncScheduler, FairScheduler
 from tenantry_engine.metrics import EngineMetrics
+from tenantry_engine.standing import Standing
 from tenantry_engine.waiting import Choose, TenantQueue, first
 
 BLOCK = 16
@@ -207,6 +209,14 @@ def tenant_queue(choose: Choose = first, *, by_tenant: bool = True) -> TenantQue
     queue = TenantQueue(lambda each: str(each.tenant), choose)
     queue.split(by_tenant=by_tenant)
     return queue
+
+
+def standing(excess: Callable[[str, int], float]) -> tuple[Standing, Census, TenantQueue]:
+    """Who is here, with the census and the queue that it follows; `excess` is told the decodes."""
+    queue, census = tenant_queue(), Census(lambda each: str(each.tenant))
+    found = Standing(census, queue, lambda each: excess(each, census.decodes.get(each, 0)))
+    found.judge({"a": 4, "b": 4})
+    return found, census, queue
 
 
 def vllm_queue() -> Any:

@@ -161,3 +161,12 @@ def test_the_most_served_tenant_is_never_kept_waiting_by_others() -> None:
     waits = Waits()
     see(waits, 0.0, a_tenant("quiet", 1.0, 2, 0), a_tenant("noisy", 9.0, 3, 5))
     assert waits.ripe(10.0) == []
+
+
+def test_whose_decodes_will_take_more_than_their_part_stands_behind_its_place() -> None:
+    ahead, behind = a_tenant("ahead", 1.0, 2, 9), a_tenant("behind", 1.2, 2, 9)
+    gate = a_gate(ahead, behind, free=8)
+    assert admission(gate, ahead, behind).next() == "ahead"
+    gate.later = {"ahead": 0.5}
+    assert admission(gate, ahead, behind).next() == "behind"
+    assert admission(gate, ahead).next() == "ahead"
