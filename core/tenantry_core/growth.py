@@ -13,8 +13,9 @@ flood of others), and looks only so far ahead as predictions are worth something
 from dataclasses import dataclass
 from typing import Final
 
-HORIZON: Final = 32
-"""Steps that are looked ahead, each a token of every request: two blocks of 16."""
+HORIZON: Final = 96
+"""Steps that are looked ahead, each a token of every request: six blocks of 16. A third of that
+lets half as many be sent back again; with long answers, whose end is not in sight, it is felt."""
 
 
 class Forecast:

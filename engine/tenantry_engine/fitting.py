@@ -11,14 +11,12 @@ had tokens has begun before, and gave its blocks back to whom they belong.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from tenantry_core.growth import Ask, Forecast, fits
+from tenantry_core.growth import HORIZON, Ask, Forecast, fits
 from tenantry_engine.view import View
 
 PATIENCE: Final = 16
 """Steps for which a request that vLLM turned away is passed over, and for which it is taken as
 known how many blocks a request lacks."""
-HORIZON: Final = 32
-"""Steps whose growth must have room when a request is admitted."""
 FRESH: Final = 8
 """Steps for which a forecast is used."""
 ASIDE: Final = 250

@@ -132,8 +132,8 @@ def test_who_is_exempt_only_has_to_fit() -> None:
 
 def test_within_the_step_what_the_running_ones_have_taken_is_not_asked_for_again() -> None:
     crowd = [Runs(500, 16)] * 20
-    assert not fits(50, Ask(20), forecast_of(crowd))
-    assert fits(30, Ask(10), forecast_of(crowd), after=1)
+    assert not fits(50, Ask(20), forecast_of(crowd), 32)
+    assert fits(30, Ask(10), forecast_of(crowd), 32, after=1)
 
 
 def test_a_remainder_that_is_no_whole_number_ends_in_the_step_it_reaches_into() -> None:
