@@ -76,6 +76,7 @@ class Book:
             self.ledger.reweigh(config.weight_of, config.tier_of)
         else:
             self.ledger = self._new_ledger()
+            self._revision = Revision()
             for step in self._steps:
                 step.charged = {}  # charged in the other unit; the whole cost comes when they end
 
@@ -114,7 +115,7 @@ class Book:
         seconds = max(now - max(step.began, self._last_end), 0.0)
         self._last_end = now
         parts = self._divided(step, seconds)
-        if self._priced is not None:
+        if self._priced is not None and self._revised and len(parts) > 1:
             self._revision.paid(step.load, _rows(step.given), self._priced.prices)
         for tenant, cost in self._prices(step, parts, generated).items():
             self.ledger.charge(tenant, cost - step.charged.get(tenant, 0.0))
@@ -168,11 +169,14 @@ class Book:
         self.presence.forget(now)
         self.ledger.forget({*self._config.known, *self.presence.seen})
 
+    @property
+    def _revised(self) -> bool:
+        """Whether charges depend on prices."""
+        return self._config.fairness != Fairness.TOKENS
+
     def _revise(self, now: float) -> None:
-        if self._priced is None:
-            return
-        for tenant, owed in self._revision.settle(self._priced.prices, now).items():
-            if self._config.fairness != Fairness.TOKENS:
+        if self._priced is not None and self._revised:
+            for tenant, owed in self._revision.settle(self._priced.prices, now).items():
                 self.ledger.charge(tenant, owed)
 
     def _new_ledger(self) -> Ledger:

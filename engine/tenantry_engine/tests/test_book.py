@@ -1,20 +1,27 @@
 """The books: charged as predicted, corrected as measured, shown as shares."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from tenantry_api.choices import Fairness
+from tenantry_core.stepmodel import Load
 from tenantry_engine.book import Book
 from tenantry_engine.config import EngineConfig
 from tenantry_engine.metrics import EngineMetrics
 from tenantry_engine.translate import Reading, Served
 
 
-def a_book(*, fairness: Fairness = Fairness.GPU_TIME, **weights: float) -> Book:
+def book_config(fairness: Fairness = Fairness.GPU_TIME, **weights: float) -> EngineConfig:
     named = weights or {"a": 1.0, "b": 1.0}
-    config = EngineConfig(weights=named, tenants=tuple(named), fairness=fairness)
+    return EngineConfig(weights=named, tenants=tuple(named), fairness=fairness)
+
+
+def a_book(*, fairness: Fairness = Fairness.GPU_TIME, **weights: float) -> Book:
+    config = book_config(fairness, **weights)
     return Book(config, EngineMetrics(config, CollectorRegistry()))
 
 
@@ -65,6 +72,37 @@ def test_the_parts_of_all_steps_add_up_to_their_time() -> None:
     book.report()
     total = values(book, "tenantry_step_seconds_sum")[""]
     assert sum(values(book, "tenantry_gpu_seconds").values()) == pytest.approx(total, rel=1e-12)
+
+
+def test_what_wrong_prices_took_is_taken_back_while_charges_depend_on_prices() -> None:
+    book = a_book()
+    shared = {"a": CHAT, "b": DOCUMENT}
+    a_step(book, shared, 0.05)
+    owed = moved_by(book, dearer_decodes)
+    assert owed["a"] > 0.0
+    assert sum(owed.values()) == pytest.approx(0.0, abs=1e-12)
+    a_step(book, shared, 0.05, at=2.0)
+    book.reconfigure(replace(book_config(), fairness=Fairness.TOKENS))
+    a_step(book, shared, 0.05, at=3.0)
+    assert not any(moved_by(book, dearer_decodes, at=4.0).values())
+    book.reconfigure(book_config())
+    book.attend(5.0, frozenset(shared))
+    assert not any(moved_by(book, dearer_decodes, at=6.0).values())
+
+
+def dearer_decodes(book: Book) -> None:
+    """Steps that show a decode to cost more than was known."""
+    for _ in range(64):
+        book.model.observe(Load(decodes=64), 0.05)
+        book.model.observe(Load(prefill=64), 0.015)
+
+
+def moved_by(book: Book, learn: Callable[[Book], None], at: float = 1.0) -> dict[str, float]:
+    """How far tags move when something has been learned."""
+    before = {tenant: book.ledger.rank(tenant).tag for tenant in ("a", "b")}
+    learn(book)
+    book.tidy(at)
+    return {tenant: book.ledger.rank(tenant).tag - tag for tenant, tag in before.items()}
 
 
 def test_two_steps_under_way_are_not_counted_twice() -> None:
