@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from tenantry_core.tiles import SMALL
-
 PROBE, PATIENCE = 16, 0.1
 """Steps between two that hold one decode and nothing else, at first; and by what part that grows
 each time."""
 SAMPLE, LENIENCE = 8, 0.01
 """The same of steps with decodes alone, or prompts alone."""
-KNEE: Final = SMALL
-"""Tokens of a step of prompts alone."""
 
 
 class Probe(Enum):

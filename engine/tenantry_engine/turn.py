@@ -13,9 +13,10 @@ from typing import Any, Final
 from tenantry_core import seats
 from tenantry_core.budget import Ceiling, Packer
 from tenantry_core.ledger import Rank
-from tenantry_core.probes import KNEE, Probe
+from tenantry_core.probes import Probe
 from tenantry_core.seats import Holding
 from tenantry_core.stepmodel import Load
+from tenantry_core.tiles import KNEE
 from tenantry_engine import translate
 from tenantry_engine.census import Census
 
@@ -256,7 +257,8 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
 
 
 def _probing(scene: Scene, probe: Probe) -> Turn:
-    """A step with the first decode of the list, with decodes, or with prompts alone."""
+    """A step with the first decode of the list, with decodes, or with prompts alone: no more of
+    either than reading the weights hides."""
     tokens = KNEE
     if probe == Probe.PROMPTS:
         visible = [prompt.request for prompt in scene.prompts]
