@@ -33,12 +33,13 @@ class _Seldom:
     after: float = 0.0
 
     def due(self, steps: int) -> bool:
-        """Whether it is time; then it was done."""
-        if steps < max(self.after, self.wait):
-            return False
+        """Whether it is time in this step; it stays so until it is done."""
+        return steps >= max(self.after, self.wait)
+
+    def done(self, steps: int) -> None:
+        """It was done in this step."""
         self.wait *= 1.0 + self.growth
         self.after = steps + self.wait
-        return True
 
 
 _AFTER: Final = {Probe.DECODES: Probe.PROMPTS, Probe.PROMPTS: Probe.DECODES}
@@ -54,10 +55,17 @@ class Probes:
 
     def next(self, *, protecting: bool) -> Probe:
         """What the next step should hold. While decodes are protected, only the ceiling matters."""
-        self._steps += 1
-        if self._ones.due(self._steps):
+        if self._ones.due(self._steps + 1):
             return Probe.ONE
-        if protecting or not self._others.due(self._steps):
+        if protecting or not self._others.due(self._steps + 1):
             return Probe.NONE
-        self._last = _AFTER[self._last]
-        return self._last
+        return _AFTER[self._last]
+
+    def ran(self, probe: Probe) -> None:
+        """A step held this."""
+        self._steps += 1
+        if probe is Probe.ONE:
+            self._ones.done(self._steps)
+        elif probe is not Probe.NONE:
+            self._others.done(self._steps)
+            self._last = probe

@@ -106,7 +106,7 @@ class Conductor:
             plan = self._plan(now)
             self.queue.offered = None
             if plan is not None:
-                self._stage.set(plan)
+                self._play(plan)
         else:
             self.reclaim.reset()
             if enforces and self._chosen:
@@ -211,6 +211,11 @@ class Conductor:
             self._recall(now, gate)
         self._entry.open(self._has_its_share)
         return self._with_room(self._arranged(self._head()))
+
+    def _play(self, plan: Turn) -> None:
+        self._stage.set(plan)
+        if plan.probe is not None:
+            self._packer.ran(plan.probe)
 
     def _has_its_share(self, tenant: str, need: int) -> bool:
         """Whether the tenant stays within its part of the KV cache with so many blocks more."""
