@@ -1,5 +1,7 @@
-"""How tests are dealt out where several workers run them (`pytest -n 2`)."""
+"""How tests are dealt out where several workers run them (`pytest -n 2`), and what all may use."""
 
+import signal
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -27,3 +29,12 @@ class ByFile(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """The scheduler of pytest-xdist for every `--dist`."""
     return ByFile(config, log)
+
+
+@pytest.fixture
+def heeding_ctrl_c() -> Iterator[None]:
+    """What is started meanwhile heeds SIGINT, though a shell ignores it for all that it has put in
+    the background, and they hand that on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

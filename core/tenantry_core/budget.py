@@ -139,10 +139,16 @@ class Packer:
         self._free, self._relaxed = 0, RELAXED[0]
 
     def probe(self, ceiling: Ceiling) -> Probe:
-        """What the next step should hold and nothing else, if anything; then ask no more for it."""
+        """What the next step should hold and nothing else, if anything."""
         if ceiling.seconds is not None or self._doubting is None:
             return Probe.NONE
         return self._probes.next(protecting=ceiling.protecting)
+
+    def ran(self, probe: Probe | None) -> None:
+        """A step that `probe` was asked about held this (None: nobody asked); what was due and did
+        not run stays due."""
+        if probe is not None:
+            self._probes.ran(probe)
 
     def chunk(self, decodes: Load, context: int, ceiling: Ceiling) -> int:
         """Prefill tokens for the next step; see the function of this name."""

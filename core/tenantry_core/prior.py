@@ -9,6 +9,8 @@ which the weights are read; a prompt's attention grows with the square of its le
 from dataclasses import dataclass
 from typing import Final
 
+from tenantry_core.tiles import KNEE
+
 
 @dataclass(frozen=True, slots=True)
 class Prior:
@@ -28,7 +30,7 @@ class Prior:
     decode: float = 35e-6
     context: float = 8.7e-8
     work: float = 2.1e-9
-    knee: int = 128
+    knee: int = KNEE
 
     def coefficients(self) -> tuple[float, float, float, float, float, float]:
         """The seconds in the order of the model's figures."""

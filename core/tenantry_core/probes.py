@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from tenantry_core.tiles import SMALL
-
 PROBE, PATIENCE = 16, 0.1
 """Steps between two that hold one decode and nothing else, at first; and by what part that grows
 each time."""
 SAMPLE, LENIENCE = 8, 0.01
 """The same of steps with decodes alone, or prompts alone."""
-KNEE: Final = SMALL
-"""Tokens of a step of prompts alone."""
 
 
 class Probe(Enum):
@@ -37,12 +33,13 @@ class _Seldom:
     after: float = 0.0
 
     def due(self, steps: int) -> bool:
-        """Whether it is time; then it was done."""
-        if steps < max(self.after, self.wait):
-            return False
+        """Whether it is time in this step; it stays so until it is done."""
+        return steps >= max(self.after, self.wait)
+
+    def done(self, steps: int) -> None:
+        """It was done in this step."""
         self.wait *= 1.0 + self.growth
         self.after = steps + self.wait
-        return True
 
 
 _AFTER: Final = {Probe.DECODES: Probe.PROMPTS, Probe.PROMPTS: Probe.DECODES}
@@ -58,10 +55,17 @@ class Probes:
 
     def next(self, *, protecting: bool) -> Probe:
         """What the next step should hold. While decodes are protected, only the ceiling matters."""
-        self._steps += 1
-        if self._ones.due(self._steps):
+        if self._ones.due(self._steps + 1):
             return Probe.ONE
-        if protecting or not self._others.due(self._steps):
+        if protecting or not self._others.due(self._steps + 1):
             return Probe.NONE
-        self._last = _AFTER[self._last]
-        return self._last
+        return _AFTER[self._last]
+
+    def ran(self, probe: Probe) -> None:
+        """A step held this."""
+        self._steps += 1
+        if probe is Probe.ONE:
+            self._ones.done(self._steps)
+        elif probe is not Probe.NONE:
+            self._others.done(self._steps)
+            self._last = probe

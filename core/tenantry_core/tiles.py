@@ -17,10 +17,12 @@ _FIRST_COARSE: Final = _FIRST_MIDDLE + (MIDDLE_END - FINE_END) // MIDDLE
 BUCKETS: Final = _FIRST_COARSE + (COARSE_END - MIDDLE_END) // COARSE + 1
 REACH: Final = 64.0
 """Tokens over which what is known of a bucket fades to 1/e for its neighbours."""
-SMALL: Final = 128
+KNEE: Final = 128
+"""Tokens up to which reading the weights takes longer than the arithmetic, where nothing is known
+of the engine."""
 UNKNOWN: Final = (0.04**2, 0.15**2)
-"""Variance of what a bucket of which nothing is known differs from the fit by: up to SMALL tokens,
-where reading the weights takes longer than the arithmetic, and above."""
+"""Variance of what a bucket of which nothing is known differs from the fit by: up to KNEE tokens,
+and above."""
 
 
 def bucket(tokens: int) -> int:
@@ -46,7 +48,7 @@ _FADES: Final = [exp((ENDS[i - 1] - ENDS[i]) / REACH) if i else 0.0 for i in ran
 
 def unknown(at: int) -> float:
     """Variance of what a bucket differs from the fit by, before the first visit."""
-    return UNKNOWN[ENDS[at] > SMALL]
+    return UNKNOWN[ENDS[at] > KNEE]
 
 
 def spread(known: Mapping[int, tuple[float, float]]) -> list[float]:

@@ -286,6 +286,7 @@ def test_the_commands_up_status_exec_and_down(command_line: Layout) -> None:
     assert "is not up" in nowhere.stderr
 
 
+@pytest.mark.usefixtures("heeding_ctrl_c")
 def test_an_interrupted_up_leaves_nothing(starting: "subprocess.Popen[str]") -> None:
     starting.send_signal(signal.SIGINT)
     _, said = starting.communicate(timeout=30)

@@ -107,6 +107,7 @@ class Conductor:
             self.queue.offered = None
             if plan is not None:
                 self._stage.set(plan)
+                self._packer.ran(plan.probe)
         else:
             self.reclaim.reset()
             if enforces and self._chosen:

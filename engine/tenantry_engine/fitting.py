@@ -147,7 +147,8 @@ class Fitting:
 
     def _release(self) -> None:
         """Set nothing aside for one that is no longer here, or that has what it needs."""
-        if self._aside is not None and self._aside[0] not in (*self._passed, *self._begun):
+        name = None if self._aside is None else self._aside[0]
+        if name not in self._passed and name not in self._begun:
             self._aside = None
 
     def _kept_aside(self, name: str, *, exempt: bool) -> int:

@@ -13,9 +13,10 @@ from typing import Any, Final
 from tenantry_core import seats
 from tenantry_core.budget import Ceiling, Packer
 from tenantry_core.ledger import Rank
-from tenantry_core.probes import KNEE, Probe
+from tenantry_core.probes import Probe
 from tenantry_core.seats import Holding
 from tenantry_core.stepmodel import Load
+from tenantry_core.tiles import KNEE
 from tenantry_engine import translate
 from tenantry_engine.census import Census
 
@@ -98,13 +99,14 @@ def _rank(prompt: Prompt) -> Rank:
 
 @dataclass(slots=True)
 class Turn:
-    """The plan: the knobs in tokens, the running requests in order (None: as they stand), and those
-    of them that sit the step out."""
+    """The plan: the knobs in tokens, the running requests in order (None: as they stand), those of
+    them that sit the step out, and what is to be learned (None: nobody asked)."""
 
     tokens: int
     threshold: int = 0
     visible: Sequence[Any] | None = None
     hidden: Sequence[Any] = ()
+    probe: Probe | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,23 +242,24 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     load = Load(decodes=scene.tokens, context=scene.census.total)
     context = scene.prompts[0].request.num_computed_tokens if scene.prompts else 0
     bound = ceiling(_protects(scene))
-    probe = packer.probe(bound) if load.decodes > 1 and scene.prompts else Probe.NONE
-    if probe != Probe.NONE:
+    probe = packer.probe(bound) if load.decodes > 1 and scene.prompts else None
+    if probe is not None and probe is not Probe.NONE:
         return _probing(scene, probe)
     chunk = packer.chunk(load, context, bound)
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
     if scene.ready and len(kept) == len(scene.prompts):
-        return Turn(tokens, threshold)
+        return Turn(tokens, threshold, probe=probe)
     decodes = [request for request in scene.running if not request.is_prefill_chunk]
     visible = decodes + [prompt.request for prompt in kept]
     stay = {id(prompt) for prompt in kept}
     hidden = [prompt.request for prompt in scene.prompts if id(prompt) not in stay]
-    return Turn(tokens, threshold, visible, hidden)
+    return Turn(tokens, threshold, visible, hidden, probe)
 
 
 def _probing(scene: Scene, probe: Probe) -> Turn:
-    """A step with the first decode of the list, with decodes, or with prompts alone."""
+    """A step with the first decode of the list, with decodes, or with prompts alone: no more of
+    either than reading the weights hides."""
     tokens = KNEE
     if probe == Probe.PROMPTS:
         visible = [prompt.request for prompt in scene.prompts]
@@ -265,7 +268,8 @@ def _probing(scene: Scene, probe: Probe) -> Turn:
         visible = list(islice(decoding, 1 if probe == Probe.ONE else KNEE))
         tokens = min(sum(map(translate.decode_tokens, visible)), KNEE)
     seen = {id(each) for each in visible}
-    return Turn(tokens, NO_THRESHOLD, visible, [e for e in scene.running if id(e) not in seen])
+    hidden = [each for each in scene.running if id(each) not in seen]
+    return Turn(tokens, NO_THRESHOLD, visible, hidden, probe)
 
 
 def _protects(scene: Scene) -> bool:

@@ -6,9 +6,9 @@ at what happened, so a lost event costs time and nothing else.
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenantry_api import document, names, parse
 from tenantry_api.conditions import ConditionType, Reason
@@ -21,7 +21,7 @@ from tenantry_operator.desired.labels import Owner
 from tenantry_operator.engines import Engines
 from tenantry_operator.events import ready_changed
 from tenantry_operator.judge import Facts, Obstacle
-from tenantry_operator.observed import Pod, pods, rollout
+from tenantry_operator.observed import Pod, Rollout, pods, rollout
 from tenantry_operator.settings import Settings
 from tenantry_operator.workqueue import Key
 
@@ -38,6 +38,15 @@ class Outcome:
     result: str
     ready: bool | None = None
     again: float | None = None  # seconds until it is worth looking again without an event
+
+
+class Applied(NamedTuple):
+    """What became of one child: what stood in the way, the child, whether it was as it should be
+    already."""
+
+    obstacle: Obstacle | None = None
+    current: Manifest | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ class Reconciler:
         return None if await self.cluster.namespace_ends(key.namespace) else body
 
     async def _carry_out(self, key: Key, body: Manifest, policy: TenantServingPolicy) -> Facts:
-        obstacle, deployment = await self._apply_all(body, policy)
+        obstacle, rolled = await self._apply_all(body, policy)
         found = pods(await self.cluster.pods(key.namespace, key.name), key.name)
         alive = tuple(pod for pod in found if not pod.terminating)
         off = policy.spec.scheduling.mode is Mode.OFF
@@ -82,27 +91,31 @@ class Reconciler:
             await self._tell_pods(key, policy, alive)
         addresses = {pod.uid: pod.address for pod in alive if pod.running and pod.address}
         self.engines.watch(key, {} if off else addresses)
-        return Facts(policy, rollout(deployment), alive, self.engines.of(key), obstacle)
+        return Facts(policy, rolled, alive, self.engines.of(key), obstacle)
 
     async def _apply_all(
         self, body: Manifest, policy: TenantServingPolicy
-    ) -> tuple[Obstacle | None, Manifest | None]:
-        """Apply until something stands in the way. Returns that, and the Deployment as it is."""
-        current: Manifest | None = None
+    ) -> tuple[Obstacle | None, Rollout]:
+        """Apply until something stands in the way. Returns that, and how far the Deployment is."""
+        done = Applied()
         for manifest in children(policy, Owner.of(body), self.settings):
-            obstacle, current = await self._apply(changes.stamped(manifest))
-            if obstacle is not None:
-                return obstacle, None
-        return None, current  # the Deployment comes last
+            done = await self._apply(changes.stamped(manifest))
+            if done.obstacle is not None:
+                return done.obstacle, Rollout()
+        found = rollout(done.current)  # the Deployment comes last
+        # An annotation of somebody else's makes a new generation too: what was rolled out still is.
+        if done.kept and status.was_ready(body):
+            found = replace(found, seen=True)
+        return None, found
 
-    async def _apply(self, wanted: Manifest) -> tuple[Obstacle | None, Manifest | None]:
+    async def _apply(self, wanted: Manifest) -> Applied:
         kind, meta = _KINDS[wanted["kind"]], wanted["metadata"]
         observed = await self.cluster.get(kind, meta["namespace"], meta["name"])
         answer = changes.answer(wanted, observed)
         if answer is Answer.KEEP:
-            return None, observed
+            return Applied(current=observed, kept=True)
         if answer is not Answer.APPLY:
-            return _obstacle(answer, wanted), observed
+            return Applied(_obstacle(answer, wanted), observed)
         if wanted["kind"] == "Deployment":
             wanted = changes.keep_replicas(wanted, observed)
         try:
@@ -111,9 +124,9 @@ class Reconciler:
             if not error.permanent:
                 raise
             text = f"{wanted['kind']} {meta['name']} was refused: {error.message}"
-            return Obstacle(Reason.REFUSED, text), observed
+            return Applied(Obstacle(Reason.REFUSED, text), observed)
         log.info("applied %s %s/%s", wanted["kind"], meta["namespace"], meta["name"])
-        return None, applied
+        return Applied(current=applied)
 
     async def _tell_pods(
         self, key: Key, policy: TenantServingPolicy, alive: tuple[Pod, ...]

@@ -89,6 +89,13 @@ def condition(status: Mapping[str, Any], kind: ConditionType) -> tuple[str, str]
     return "", ""
 
 
+def was_ready(body: Mapping[str, Any]) -> bool:
+    """Whether the status of a policy says of its present generation that it is Ready."""
+    found = body.get("status", {})
+    current = found.get("observedGeneration") == body["metadata"]["generation"]
+    return bool(current and condition(found, ConditionType.READY)[0] == State.TRUE)
+
+
 def _conditions(verdicts: Mapping[ConditionType, Verdict], before: Before) -> list[dict[str, Any]]:
     found = conditions.read(before.status.get("conditions", []))
     for kind, verdict in verdicts.items():

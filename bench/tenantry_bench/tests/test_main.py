@@ -154,6 +154,7 @@ def test_a_server_that_is_not_there_ends_with_3(capsys: pytest.CaptureFixture[st
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.usefixtures("heeding_ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_ends_with_130(number: signal.Signals) -> None:
     code = "import sys; from tenantry_bench.main import run; sys.exit(run(sys.argv[1:]))"

@@ -62,7 +62,9 @@ class Sized:
 
     def step(self, decodes: Load, done: int) -> Load:
         """The next step beside a prompt of which so many tokens are computed."""
-        if self._packer.probe(self._ceiling) == Probe.ONE:
+        probe = self._packer.probe(self._ceiling)
+        self._packer.ran(probe)
+        if probe == Probe.ONE:
             return Load(0, 1, decodes.context // decodes.decodes)
         tokens = self._packer.chunk(decodes, done, self._ceiling)
         return decodes + Load(tokens, work=prompt_work(done, tokens))

@@ -223,6 +223,7 @@ def probes(ceiling: Ceiling, steps: int, model: StepTimes) -> Counter[Probe]:
     for _ in range(steps):
         probe = packer.probe(ceiling)
         found[probe] += 1
+        packer.ran(probe)
         if probe == Probe.NONE:
             packer.chunk(BUSY, 0, ceiling)
     return found
@@ -240,6 +241,17 @@ def test_what_a_busy_engine_never_runs_is_run_now_and_then_and_ever_more_seldom(
 def test_decodes_that_are_protected_never_wait_for_a_step_of_prompts() -> None:
     found = probes(Ceiling(None, ENGINE), 3_000, Known(doubt=0.1))
     assert set(found) == {Probe.NONE, Probe.ONE}
+
+
+def test_what_is_due_stays_so_until_it_ran() -> None:
+    packer, free = Packer(Known(doubt=0.1)), Ceiling(None, ENGINE, protecting=False)
+    while (due := packer.probe(free)) is Probe.NONE:
+        packer.ran(due)
+    for _ in range(3):
+        packer.ran(Probe.NONE)  # something came in between
+        assert packer.probe(free) is due
+    packer.ran(due)
+    assert packer.probe(free) is Probe.NONE
 
 
 def test_nothing_is_tried_where_nothing_is_learned_or_the_budget_is_given() -> None:

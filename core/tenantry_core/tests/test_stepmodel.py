@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 from tenantry_core.prior import SHIPPED
 from tenantry_core.stepmodel import WINDOW, Learned, Load, prompt_work
 from tenantry_core.tests import a100
+from tenantry_core.tests.loads import LOADS
 
-LOADS = st.builds(
-    Load,
-    prefill=st.integers(0, 2048),
-    decodes=st.integers(0, 256),
-    context=st.integers(0, 200_000),
-    work=st.floats(0.0, 1e7),
-)
 STEPS = (
     Load(prefill=64, decodes=8, context=4000),
     Load(prefill=0, decodes=12, context=6000),

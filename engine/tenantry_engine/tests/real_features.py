@@ -5,10 +5,11 @@
 
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from e2e.poll import until
 from tenantry_core.ordering import DEFAULT
 from tenantry_engine.tests import real_engine
 from tenantry_engine.tests.real_engine import TENANTS, Engine
@@ -37,7 +38,8 @@ def samples(engine: Engine) -> Tokens:
 def aborts(engine: Engine) -> Tokens:
     """Every third request is given up: while it waits, in its prompt or after some tokens."""
     rng = random.Random(3)  # noqa: S311 - a load
-    vllm, made = engine.llm.llm_engine, _start(engine, "aborts")
+    parameters = [_parameters(number, 10 + number % 30) for number in range(REQUESTS)]
+    vllm, made = engine.llm.llm_engine, _start(engine, "independent", parameters)
     given_up = {name: rng.randrange(25) for name in made if int(name.split()[1]) % 3 == 0}
     while vllm.has_unfinished_requests():
         for output in vllm.step():
@@ -67,8 +69,14 @@ def structured(engine: Engine) -> Tokens:
         )
         for number in range(REQUESTS)
     ]
-    outputs = engine.generate(real_engine.prompts_of("shared", REQUESTS), parameters)
-    return {str(number): list(each.outputs[0].token_ids) for number, each in enumerate(outputs)}
+    vllm, made = engine.llm.llm_engine, _start(engine, "shared", parameters)
+    # Those whose grammar is compiled later would begin later, on a busy machine more of them.
+    waiting = engine.core.scheduler.requests.values()
+    until("the grammars", lambda: all(r.structured_output_request.grammar for r in waiting))
+    while vllm.has_unfinished_requests():
+        for output in vllm.step():
+            made[output.request_id] = list(output.outputs[0].token_ids)
+    return made
 
 
 LOADS: Final[Mapping[str, Callable[[Engine], Tokens]]] = MappingProxyType(
@@ -84,13 +92,12 @@ def _parameters(number: int, tokens: int, **more: Any) -> Any:
     return SamplingParams(max_tokens=tokens, extra_args={"tenantry": tenant}, **given)
 
 
-def _start(engine: Engine, kind: str) -> Tokens:
+def _start(engine: Engine, kind: str, parameters: Sequence[Any]) -> Tokens:
     made: Tokens = {}
-    for number, ids in enumerate(real_engine.prompts_of("independent", REQUESTS)):
+    for number, ids in enumerate(real_engine.prompts_of(kind, REQUESTS)):
         name = f"{kind} {number}"
         made[name] = []
-        parameters = _parameters(number, 10 + number % 30)
-        engine.llm.llm_engine.add_request(name, {"prompt_token_ids": ids}, parameters)
+        engine.llm.llm_engine.add_request(name, {"prompt_token_ids": ids}, parameters[number])
     return made
 
 

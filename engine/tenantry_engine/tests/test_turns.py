@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tenantry_core import probes
+from tenantry_core.probes import Probe
 from tenantry_engine.config import EngineConfig
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore")]
@@ -89,3 +91,23 @@ def test_weights_far_apart_keep_their_order_and_nothing_is_not_a_number(harness:
     for family in engine.conductor.book.metrics.collect():
         for sample in family.samples:
             assert sample.value == sample.value, sample.name  # NaN differs from itself
+
+
+def test_a_step_to_learn_from_that_lacked_blocks_is_not_taken_for_one_that_ran(
+    harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "PROBE", 10**9)
+    monkeypatch.setattr(probes, "SAMPLE", 2)  # often enough for some to meet a full cache
+    engine = harness.ours(weighted(a=1, b=1), harness.Size(blocks=60))
+    known, refill = engine.conductor._packer._probes, harness.backlog(["a", "b"], 12, 200, 60)
+    found = []
+    while engine.now < 110.0:
+        refill(engine)
+        decodes = {r.request_id for r in engine.scheduler.running if not r.is_prefill_chunk}
+        before, last = known._others.wait, known._last
+        ran = engine.step().tokens.keys()
+        if known._others.wait > before:
+            found.append(known._last)
+            assert ran <= decodes if found[-1] is Probe.DECODES else not ran & decodes
+            assert found[-1] is not last
+    assert len(found) > 10

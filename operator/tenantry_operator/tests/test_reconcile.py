@@ -1,6 +1,6 @@
 """A reconcile from end to end, against an API server in this process."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -76,6 +76,52 @@ async def test_a_child_that_was_changed_or_deleted_comes_back(
     del api.objects[DEPLOYMENT.path("llm", "chat")]
     await reconciler.reconcile(KEY)
     assert [body["kind"] for _, _, body in api.writes] == ["ConfigMap", "Deployment"]
+
+
+def _rolled_out(api: Api) -> Any:
+    """The Deployment, once its controller has seen it and its one engine answers."""
+    found = api.objects[DEPLOYMENT.path("llm", "chat")]
+    found["metadata"]["generation"] = 1
+    counts = dict.fromkeys(("replicas", "updatedReplicas", "availableReplicas"), 1)
+    found["status"] = {"observedGeneration": 1, "readyReplicas": 1, **counts}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changed", "ready"),
+    [
+        pytest.param(lambda found: found, True, id="an annotation of somebody else's"),
+        pytest.param(lambda found: found["spec"].update(replicas=0), False, id="a mended scale"),
+        pytest.param(
+            lambda found: found["status"].update(availableReplicas=0), False, id="a lost engine"
+        ),
+    ],
+)
+async def test_a_generation_that_is_not_ours_and_was_not_seen_yet_ends_no_readiness(
+    api: Api, reconciler: Reconciler, changed: Callable[[Any], Any], ready: bool
+) -> None:
+    api.put(POLICY_PATH, a_body(scheduling={"mode": "Off"}))
+    await reconciler.reconcile(KEY)
+    deployment = _rolled_out(api)
+    assert await reconciler.reconcile(KEY) == Outcome("ok", ready=True)
+    deployment["metadata"]["generation"] = 2
+    changed(deployment)
+    api.writes.clear()
+    assert await reconciler.reconcile(KEY) == Outcome("ok", ready=ready)
+    assert (api.writes == []) is ready
+
+
+async def test_a_new_template_is_not_ready_until_it_was_seen(
+    api: Api, reconciler: Reconciler
+) -> None:
+    api.put(POLICY_PATH, a_body(scheduling={"mode": "Off"}))
+    await reconciler.reconcile(KEY)
+    _rolled_out(api)
+    assert await reconciler.reconcile(KEY) == Outcome("ok", ready=True)
+    api.objects[POLICY_PATH]["spec"]["engine"] = {"args": ["--max-model-len=8192"]}
+    for _ in range(2):  # applied, then kept
+        api.objects[DEPLOYMENT.path("llm", "chat")]["metadata"]["generation"] = 2
+        assert await reconciler.reconcile(KEY) == Outcome("ok", ready=False)
 
 
 async def test_a_new_weight_changes_the_config_map_and_touches_the_running_pods(
