@@ -7,6 +7,7 @@ thing that comes from another thread is `latest`, the configuration to use from 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from tenantry_api.choices import Fairness, Mode, Ordering
@@ -204,7 +205,8 @@ class Conductor:
         scheduler, presence = self._scheduler, self.book.presence
         share = self._shares.of(scheduler.seats(), presence.active(), self._config.weight_of)
         self.standing.judge(share)
-        gate = Gate(share, self._census.seats, self._view.free_seats(), self._view.absent)
+        absent = partial(self._view.absent, share)
+        gate = Gate(share, self._census.seats, self._view.free_seats(), absent)
         self._entry.begin(gate)
         self.reclaim.watch(now, gate, self._shares)
         if self.reclaim:

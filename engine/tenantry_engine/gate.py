@@ -30,9 +30,9 @@ class Gate:
     """The rules of one step.
 
     `share` and `running` are seats by tenant, `free` those that nobody holds. `absent` are tenants
-    that were here a moment ago and have nothing waiting. `closed`: nobody enters; `only`: nobody
-    but this tenant; `below`: those who wait for a seat of their share; `late`: those of them who
-    wait beyond the bound.
+    below their share that were here a moment ago and have nothing waiting. `closed`: nobody enters;
+    `only`: nobody but this tenant; `below`: those who wait for a seat of their share; `late`: those
+    of them who wait beyond the bound.
     """
 
     share: Mapping[str, int]

@@ -5,7 +5,7 @@ if that is enough, and only as long as doing the lost work again stays within an
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from tenantry_core.budget import Allowance
 from tenantry_core.stepmodel import Load, StepTimes, prompt_work
@@ -67,10 +67,10 @@ class Reclaim:
         ripe = next((tenant for tenant in self._waits.ripe(now) if tenant in lanes), None)
         if ripe is None:
             return None
-        head, room = self._view.head(lanes[ripe].head), self._view.room()
-        if room.free_seats > 0 and room.free_blocks >= head.blocks:
+        head = lanes[ripe].head
+        if not self._lacks(head):
             return None
-        found = self._chosen(head)
+        found = self._chosen(self._view.head(head))
         cost = sum(self._cost(victim) for victim in found)
         if not found or not self.allowance.allows(cost, now):
             return None
@@ -84,6 +84,13 @@ class Reclaim:
     def waited(self, now: float) -> float:
         """For how long the one that waits longest has waited, in seconds."""
         return self._waits.longest(now)
+
+    def _lacks(self, request: Any) -> bool:
+        """Whether a request lacks a seat that somebody may have to give back, or blocks."""
+        view = self._view
+        if view.free_seats() < 1:
+            return bool(self._standing.above())
+        return bool(view.scheduler.blocks_for(request) > view.scheduler.free_blocks())
 
     def _chosen(self, head: Head) -> Sequence[Member]:
         view = self._view

@@ -1,4 +1,4 @@
-"""Which tenants are here, which of them wait below their share, and which ask for no more than it.
+"""Which tenants are here, and which wait below their share, hold more, or ask for no more than it.
 
 A step moves a few tenants only: the census and the queue say which, and only those are looked at.
 """
@@ -20,6 +20,7 @@ class Standing:
         self._present: frozenset[str] = frozenset()
         self._below: set[str] = set()
         self._light: set[str] = set()
+        self._above: set[str] = set()
         self._known = True
 
     def judge(self, share: Mapping[str, int]) -> None:
@@ -28,6 +29,7 @@ class Standing:
             self.share = share
             self._below.clear()
             self._light.clear()
+            self._above.clear()
             self._look(self._queue.counts.keys() | self._census.seats.keys())
 
     def present(self, others: Iterable[str] = ()) -> frozenset[str]:
@@ -50,6 +52,11 @@ class Standing:
         self._follow()
         return self._light
 
+    def above(self) -> set[str]:
+        """Tenants that hold more seats than their share; to be read only."""
+        self._follow()
+        return self._above
+
     def _follow(self) -> None:
         for moved in (self._census.moved, self._queue.moved):
             if moved:
@@ -58,7 +65,7 @@ class Standing:
 
     def _look(self, tenants: Iterable[str]) -> None:
         seats, counts, share = self._census.seats, self._queue.counts, self.share
-        below, light = self._below, self._light
+        below, light, above = self._below, self._light, self._above
         for tenant in tenants:
             running, waiting = seats.get(tenant, 0), counts.get(tenant, 0)
             most = share.get(tenant, 0)
@@ -70,5 +77,9 @@ class Standing:
                 light.add(tenant)
             else:
                 light.discard(tenant)
+            if running > most:
+                above.add(tenant)
+            else:
+                above.discard(tenant)
             if (running + waiting > 0) != (tenant in self._present):
                 self._known = False
