@@ -51,8 +51,7 @@ class Reclaim:
         gate.below = self._below()
         if not self._waits and not gate.below:
             return
-        lacking = len(gate.below) > gate.free or self._crowded(gate)
-        if not self._waits and not lacking:
+        if not self._waits and len(gate.below) <= gate.free and not self._crowded(gate):
             return  # there is a seat for each, and room for its head
         below = self._view.book.ledger.line(gate.below)
         most = self._most_served(gate, shares, below)
