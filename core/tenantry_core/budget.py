@@ -150,6 +150,11 @@ class Packer:
         times = _Times(self.model, decodes, context)
         if not ceiling.protecting and ceiling.seconds is None:
             self._reconsider(times, ceiling)
+        kept = self._kept.get(ceiling.protecting, 0) - times.tokens
+        # Mostly the size in use is simply good. What is a step to explore is one to search too.
+        if self._steps % SEARCH and FLOOR <= kept <= ceiling.tokens - times.tokens:
+            if times.of(kept) <= limit(self.model, ceiling, self._relaxed):
+                return kept
         step = _Step(times, ceiling, self._relaxed)
         usual = self._usual(step, ceiling.protecting)
         model = self._doubting
@@ -165,7 +170,8 @@ class Packer:
             return
         self._free = RECONSIDER
         sizes = [_Step(times, ceiling, each).best() for each in RELAXED]
-        done = OUTPUT * times.beside.decodes  # each step gives every decode a token, however long it is
+        # Each step gives every decode a token, however long it is.
+        done = OUTPUT * times.beside.decodes
         rates = [(size.tokens + done) / size.seconds for size in sizes]
         good = NEARLY * max(rates)
         self._relaxed = next(r for r, rate in zip(RELAXED, rates, strict=True) if rate >= good)
@@ -208,6 +214,7 @@ class _Times:
     def __init__(self, model: StepTimes, beside: Load, context: int) -> None:
         self.model = model
         self.beside = beside
+        self.tokens = beside.tokens
         self._context = context
         self._known: dict[int, float] = {}
 
@@ -230,7 +237,7 @@ class _Step:
 
     def __init__(self, times: _Times, ceiling: Ceiling, relaxed: float = RELAXED[0]) -> None:
         self.times = times
-        self.beside = times.beside.tokens
+        self.beside = times.tokens
         self.room = max(ceiling.tokens - self.beside, 0)
         self.limit = limit(times.model, ceiling, relaxed)
         if ceiling.seconds is None and self.room > FLOOR:

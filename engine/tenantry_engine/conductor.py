@@ -98,10 +98,10 @@ class Conductor:
         self.cause = "no_blocks"
         several = len(self.book.presence.active()) > 1
         enforces = self._config.mode == Mode.ENFORCE and self._scheduler.unpaused()
-        self.queue.ordered = enforces and (several or self._chosen)
+        ordered = self.queue.ordered = enforces and (several or self._chosen)
         if self._stale:
             self._rekey()
-        if self.queue.ordered:
+        if ordered:
             self.queue.refresh(RENEWED)
         if enforces and several:
             plan = self._plan(now)
@@ -208,8 +208,7 @@ class Conductor:
         absent = partial(self._view.absent, share)
         gate = Gate(share, self._census.seats, self._view.free_seats(), absent)
         self._entry.begin(gate)
-        self.reclaim.watch(now, gate, self._shares)
-        if self.reclaim:
+        if self.reclaim.watch(now, gate, self._shares):
             self._recall(now, gate)
         self._entry.open(self._has_its_share)
         return self._with_room(self._arranged(self._head()))

@@ -46,19 +46,18 @@ class Reclaim:
         if self._waits:
             self._waits = Waits()
 
-    def watch(self, now: float, gate: Gate, shares: Shares) -> None:
-        """Who waits below its share, and for how long; told to the gate."""
-        gate.below = self._below()
-        if not self._waits and not gate.below:
-            return
-        if not self._waits and len(gate.below) <= gate.free and not self._crowded(gate):
-            return  # there is a seat for each, and room for its head
-        below = self._view.book.ledger.line(gate.below)
-        most = self._most_served(gate, shares, below)
-        self._waits.see(now, below, self._fresh(now, gate), most)
-        gate.late = self._waits.late(now)
-        for tenant in self._waits.inverted(gate.late):
+    def watch(self, now: float, gate: Gate, shares: Shares) -> bool:
+        """Who waits below its share, and for how long; told to the gate. Whether anybody does."""
+        waits, below = self._waits, self._below()
+        gate.below = below
+        if not waits and (not below or (len(below) <= gate.free and not self._crowded(gate))):
+            return False  # there is a seat for each, and room for its head
+        places = self._view.book.ledger.line(below)
+        waits.see(now, places, self._fresh(now, gate), self._most_served(gate, shares, places))
+        gate.late = waits.late(now)
+        for tenant in waits.inverted(gate.late):
             self._report(tenant)
+        return bool(waits)
 
     def victims(self, now: float) -> tuple[str, Sequence[Member]] | None:
         """Who gives back what for whom: for the tenant that waits longest with good reason."""
@@ -85,10 +84,12 @@ class Reclaim:
         return self._waits.longest(now)
 
     def _lacks(self, request: Any) -> bool:
-        """Whether a request lacks a seat that somebody may have to give back, or blocks."""
+        """Whether a request lacks a seat that somebody served more may have to give back, or
+        blocks."""
         view = self._view
         if view.free_seats() < 1:
-            return bool(self._standing.above())
+            above, rank = self._standing.above(), view.book.ledger.rank
+            return bool(above) and max(map(rank, above)) > view.rank(request)
         return bool(view.scheduler.blocks_for(request) > view.scheduler.free_blocks())
 
     def _chosen(self, head: Head) -> Sequence[Member]:

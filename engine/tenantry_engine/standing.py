@@ -58,10 +58,11 @@ class Standing:
         return self._above
 
     def _follow(self) -> None:
-        for moved in (self._census.moved, self._queue.moved):
-            if moved:
-                self._look(moved)
-                moved.clear()
+        census, queue = self._census, self._queue
+        if census.moved or queue.moved:
+            self._look(census.moved | queue.moved)
+            census.moved.clear()
+            queue.moved.clear()
 
     def _look(self, tenants: Iterable[str]) -> None:
         seats, counts, share = self._census.seats, self._queue.counts, self.share

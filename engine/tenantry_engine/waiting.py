@@ -78,7 +78,9 @@ class TenantQueue(RequestQueue):
 
     def pop_request(self) -> Any:
         """Take the request that `peek_request` shows."""
-        request = self.peek_request()
+        request = self.choice()
+        if request is None:
+            raise IndexError("no waiting request may be served now")
         self._drop(request)
         return request
 
