@@ -65,7 +65,7 @@ again, step time being no smooth function of tokens."""
 ONE: Final = Load(decodes=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: it is made in every step, at a quarter of the time
 class Ceiling:
     """What bounds a step: seconds (None = `auto`), and tokens, the engine's own limit.
 
@@ -108,7 +108,7 @@ def chunk(model: StepTimes, decodes: Load, context: int, ceiling: Ceiling) -> in
 
     `context` is what the prompt in turn has computed so far, in tokens.
     """
-    return _Step(model, decodes, context, ceiling).best().tokens
+    return _Step(_Times(model, decodes, context), ceiling).best().tokens
 
 
 @runtime_checkable
@@ -153,9 +153,15 @@ class Packer:
     def chunk(self, decodes: Load, context: int, ceiling: Ceiling) -> int:
         """Prefill tokens for the next step; see the function of this name."""
         self._steps += 1
+        times = _Times(self.model, decodes, context)
         if not ceiling.protecting and ceiling.seconds is None:
-            self._reconsider(decodes, context, ceiling)
-        step = _Step(self.model, decodes, context, ceiling, self._relaxed)
+            self._reconsider(times, ceiling)
+        kept = self._kept.get(ceiling.protecting, 0) - times.tokens
+        # Mostly the size in use is simply good. What is a step to explore is one to search too.
+        if self._steps % SEARCH and FLOOR <= kept <= ceiling.tokens - times.tokens:
+            if times.of(kept) <= limit(self.model, ceiling, self._relaxed):
+                return kept
+        step = _Step(times, ceiling, self._relaxed)
         usual = self._usual(step, ceiling.protecting)
         model = self._doubting
         if model is None or step.room <= FLOOR:
@@ -163,14 +169,15 @@ class Packer:
         tries, now = divmod(self._steps, EXPLORE)
         return usual if now else _hopeful(step, usual, tries, model)
 
-    def _reconsider(self, decodes: Load, context: int, ceiling: Ceiling) -> None:
+    def _reconsider(self, times: "_Times", ceiling: Ceiling) -> None:
         """Now and then: the shortest relaxed ceiling that is nearly as good as the longest."""
         self._free -= 1
         if self._free > 0:
             return
         self._free = RECONSIDER
-        sizes = [_Step(self.model, decodes, context, ceiling, each).best() for each in RELAXED]
-        done = OUTPUT * decodes.decodes  # each step gives every decode a token, however long it is
+        sizes = [_Step(times, ceiling, each).best() for each in RELAXED]
+        # Each step gives every decode a token, however long it is.
+        done = OUTPUT * times.beside.decodes
         rates = [(size.tokens + done) / size.seconds for size in sizes]
         good = NEARLY * max(rates)
         self._relaxed = next(r for r, rate in zip(RELAXED, rates, strict=True) if rate >= good)
@@ -192,8 +199,8 @@ def _hopeful(step: "_Step", usual: int, turn: int, model: Doubting) -> int:
     """One of the sizes near the usual one, each in its turn, if it might be better; else that."""
     others = step.around(usual)
     tokens = others[turn % len(others)] if others else usual
-    time = step.time(tokens)
-    hoped = max(time - OPTIMISM * model.doubt(step.load(tokens)), SMALLEST)
+    time = step.times.of(tokens)
+    hoped = max(time - OPTIMISM * model.doubt(step.times.load(tokens)), SMALLEST)
     better = tokens > hoped * step.size(usual).rate * (1.0 + KEPT)
     return tokens if better and hoped <= step.limit and time <= AT_MOST * step.limit else usual
 
@@ -206,42 +213,48 @@ class _Size(NamedTuple):
     seconds: float
 
 
+class _Times:
+    """What a step takes that holds prefill tokens `beside` its decodes; the model is asked once for
+    each number of them. `context` is that of the prompt."""
+
+    def __init__(self, model: StepTimes, beside: Load, context: int) -> None:
+        self.model = model
+        self.beside = beside
+        self.tokens = beside.tokens
+        self._context = context
+        self._known: dict[int, float] = {}
+
+    def load(self, tokens: int) -> Load:
+        """The load with so many prefill tokens."""
+        own = self.beside
+        work = own.work + tokens * (self._context + tokens / 2)
+        return Load(own.prefill + tokens, own.decodes, own.context, work)
+
+    def of(self, tokens: int) -> float:
+        """Seconds of the step with so many prefill tokens."""
+        seconds = self._known.get(tokens)
+        if seconds is None:
+            seconds = self._known[tokens] = self.model.predict(self.load(tokens))
+        return seconds
+
+
 class _Step:
     """One step to be sized. Sizes are prefill tokens, such that the step ends with a bucket."""
 
-    def __init__(
-        self,
-        model: StepTimes,
-        decodes: Load,
-        context: int,
-        ceiling: Ceiling,
-        relaxed: float = RELAXED[0],
-    ) -> None:
-        self._predict = model.predict
-        self._decodes = decodes
-        self._context = context
-        self.beside = decodes.tokens
+    def __init__(self, times: _Times, ceiling: Ceiling, relaxed: float = RELAXED[0]) -> None:
+        self.times = times
+        self.beside = times.tokens
         self.room = max(ceiling.tokens - self.beside, 0)
-        self.limit = limit(model, ceiling, relaxed)
+        self.limit = limit(times.model, ceiling, relaxed)
         if ceiling.seconds is None and self.room > FLOOR:
-            self.limit = max(self.limit, min(STRETCH * self.time(FLOOR), ceiling.objective))
+            self.limit = max(self.limit, min(STRETCH * times.of(FLOOR), ceiling.objective))
         self.most = self.limit
         if ceiling.seconds is None:
             self.most = max(self.limit, min(self.limit * (1.0 + OVER), ceiling.objective))
 
-    def load(self, tokens: int) -> Load:
-        """The load with so many prefill tokens."""
-        own = self._decodes
-        work = own.work + tokens * (self._context + tokens / 2)
-        return Load(own.prefill + tokens, own.decodes, own.context, work)
-
-    def time(self, tokens: int) -> float:
-        """Seconds of the step with so many prefill tokens."""
-        return self._predict(self.load(tokens))
-
     def size(self, tokens: int) -> _Size:
         """A size, and how good it is."""
-        seconds = self.time(tokens)
+        seconds = self.times.of(tokens)
         return _Size(tokens / seconds, tokens, seconds)
 
     def best(self) -> _Size:
@@ -273,7 +286,7 @@ class _Step:
         )
         while low < high:
             middle = (low + high) // 2
-            if self.time(ENDS[middle] - self.beside) <= self.limit:
+            if self.times.of(ENDS[middle] - self.beside) <= self.limit:
                 low = middle + 1
             else:
                 high = middle

@@ -19,6 +19,7 @@ members share alike.
 
 from collections.abc import Callable, Collection, Iterable
 from itertools import repeat
+from math import inf
 from typing import Final, NamedTuple
 
 DUE: Final = -1
@@ -74,6 +75,8 @@ class Ledger:
         """Tiers that have work now, if there is more than one."""
         self._only: int | None = None
         """The band of all that have work, if it is one."""
+        self._least = -inf
+        """No tag of a tenant with work is smaller; counted anew when that says too little."""
         self._owed = [0.0 for _ in BANDS]
         self._virtual = [0.0 for _ in BANDS]
         self._largest = [0.0 for _ in BANDS]
@@ -93,7 +96,7 @@ class Ledger:
         tags, bands = self._tags, self._bands
         if ahead:
             credit, divisor = ahead * self._credit, self.divisor
-            return [(self.turn(bands[t]), tags[t] - credit / divisor(t), t) for t in tenants]
+            return [(band, tag - credit / divisor(t), t) for band, tag, t in self.line(tenants)]
         if self._only is not None:
             return list(zip(repeat(self._only), map(tags.__getitem__, tenants), tenants))
         turns = [self.turn(band) for band in BANDS]
@@ -108,8 +111,16 @@ class Ledger:
             return False
         band, tag = place[0], place[1] - by * self._credit
         if self._only is not None:
+            if self._only == band and self._nobody_below(tag):
+                return False
             return (self._only, min(map(self._tags.__getitem__, tenants))) < (band, tag)
         return min(self.line(tenants))[:2] < (band, tag)
+
+    def _nobody_below(self, tag: float) -> bool:
+        """Whether no tenant with work has a smaller tag, all of them being in one band."""
+        if tag > self._least:
+            self._least = min(map(self._tags.__getitem__, self._present))
+        return tag <= self._least
 
     def band(self, tenant: str) -> int:
         """Which band the tenant's weight and tier put it in."""
@@ -168,6 +179,8 @@ class Ledger:
             band = self._bands[tenant] = self.band(tenant)
         tag = self._tags.get(tenant, 0.0) + cost / self.divisor(tenant)
         self._tags[tenant] = tag
+        if tag < self._least:
+            self._least = tag
         if tag > self._largest[band]:
             self._largest[band] = tag
         if self._demand:
@@ -198,7 +211,8 @@ class Ledger:
 
     def _lift(self, tenant: str) -> None:
         band = self.band(tenant)
-        self._tags[tenant] = self._lifted(tenant, band)
+        tag = self._tags[tenant] = self._lifted(tenant, band)
+        pass
         self._bands[tenant] = band
 
     def _lifted(self, tenant: str, band: int) -> float:
@@ -231,6 +245,7 @@ class Ledger:
     def _count_anew(self, band: int) -> None:
         """Make this moment the zero of the band; only differences between tags say anything."""
         zero = self._virtual[band]
+        self._least = -inf
         for tenant in [each for each in self._tags if self._bands[each] == band]:
             self._tags[tenant] -= zero
         self._virtual[band] = 0.0

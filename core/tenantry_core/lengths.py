@@ -68,8 +68,9 @@ class Prior:
 
     def beyond(self, done: float) -> tuple[float, float]:
         """The part of requests longer than this, and that part's tokens for each request."""
-        part = (self.scale / (self.scale + done)) ** self.shape
-        return part, part * (done + (self.scale + done) / (self.shape - 1.0))
+        scale = self.scale
+        part = (scale / (scale + done)) ** self.shape
+        return part, part * (done + (scale + done) / (self.shape - 1.0))
 
 
 class Learned:

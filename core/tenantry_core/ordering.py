@@ -36,7 +36,7 @@ LEVELS: Final = 2**31
 """Priorities beyond this, either way, are of one level in `AgingPriority`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a key made anew needs one, and a step makes several
 class Job:
     """What an ordering may look at, of one waiting request, when it is put into the queue."""
 
@@ -306,7 +306,7 @@ def _turn(job: Job, state: State) -> float:
 def _left(size: float, job: Job, state: State) -> float:
     """What is left of it, doubled for each time that it was sent back beyond the boosts."""
     beyond = job.preempted - state.parameters.boosts
-    return _size(size) * 2.0 ** min(max(beyond, 0), DOUBLINGS)
+    return _size(size) * 2.0 ** min(beyond, DOUBLINGS) if beyond > 0 else _size(size)
 
 
 def _aged(arrival: float, size: float, rate: float) -> float:

@@ -24,7 +24,7 @@ from tenantry_core.tiles import BUCKETS, FINE, FINE_END, bucket, spread, unknown
 Payer = TypeVar("Payer", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a step makes dozens of them, at a quarter of the time
 class Load:
     """What a payer, or a whole step, asks of the engine.
 

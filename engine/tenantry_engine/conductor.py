@@ -7,6 +7,7 @@ thing that comes from another thread is `latest`, the configuration to use from 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from tenantry_api.choices import Fairness, Mode, Ordering
@@ -97,10 +98,10 @@ class Conductor:
         self.cause = "no_blocks"
         several = len(self.book.presence.active()) > 1
         enforces = self._config.mode == Mode.ENFORCE and self._scheduler.unpaused()
-        self.queue.ordered = enforces and (several or self._chosen)
+        ordered = self.queue.ordered = enforces and (several or self._chosen)
         if self._stale:
             self._rekey()
-        if self.queue.ordered:
+        if ordered:
             self.queue.refresh(RENEWED)
         if enforces and several:
             plan = self._plan(now)
@@ -205,11 +206,11 @@ class Conductor:
         scheduler, presence = self._scheduler, self.book.presence
         share = self._shares.of(scheduler.seats(), presence.active(), self._config.weight_of)
         self.standing.judge(share)
-        gate = Gate(share, self._census.seats, self._view.free_seats(), self._view.absent)
+        absent = partial(self._view.absent, share)
+        gate = Gate(share, self._census.seats, self._view.free_seats(), absent)
         gate.later = self.standing.later()
         self._entry.begin(gate)
-        self.reclaim.watch(now, gate, self._shares)
-        if self.reclaim:
+        if self.reclaim.watch(now, gate, self._shares):
             self._recall(now, gate)
         self._entry.open(self._has_its_share)
         return self._with_room(self._arranged(self._head()))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tenantry_core.ledger import Ledger
 from tenantry_core.stepmodel import Load, StepTimes, prompt_work
-from tenantry_engine.fitting import LOOK_AHEAD, Fitting
+from tenantry_engine.fitting import Fitting
 from tenantry_engine.gate import AHEAD, Admission, Gate, Place
 from tenantry_engine.lanes import Lane
 from tenantry_engine.view import View
@@ -135,7 +135,7 @@ class Entry:
     def _first(self, lane: str) -> Any | None:
         """The first request of a lane that can be offered."""
         requests = self._view.queue.lanes.get(lane)
-        return None if requests is None else self._fitting.first(requests.first(LOOK_AHEAD))
+        return None if requests is None else self._fitting.first(requests)
 
 
 def _nobody(_tenant: str, _need: int) -> bool:

@@ -9,9 +9,11 @@ had tokens has begun before, and gave its blocks back to whom they belong.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, Final
 
 from tenantry_core.growth import HORIZON, Ask, Forecast, fits
+from tenantry_engine.lanes import Lane
 from tenantry_engine.view import View
 
 PATIENCE: Final = 16
@@ -86,17 +88,15 @@ class Fitting:
             self._begun = {name: each for name, each in self._begun.items() if name in here}
         self._release()
 
-    def first(self, requests: Iterable[Any]) -> Any | None:
+    def first(self, lane: Lane) -> Any | None:
         """Of the first requests of a lane the first that may be offered. One that is not ready is
         offered too: vLLM looks whether it has become so."""
-        scheduler, head = self._view.scheduler, True
-        for request in requests:
-            if not scheduler.ready(request) or self.fits(request):
-                return request
-            if head:
-                self._pass_over(request)
-            head = False
-        return None
+        ready, head = self._view.scheduler.ready, lane.head
+        if not ready(head) or self.fits(head):
+            return head
+        self._pass_over(head)
+        others = islice(lane, 1, LOOK_AHEAD)
+        return next((each for each in others if not ready(each) or self.fits(each)), None)
 
     def fits(self, request: Any) -> bool:
         """Whether it may be admitted now."""
@@ -107,6 +107,8 @@ class Fitting:
         need = self._need(request, free)
         if need > free:
             return False
+        if self._aside is None and self._ample(free - need):
+            return True
         tenant = self._view.reader.tenant(request)
         exempt = self._exempt(tenant, need)
         spare = free - need - self._kept_aside(request.request_id, exempt=exempt)
@@ -163,14 +165,17 @@ class Fitting:
         done = int(begun[0].num_computed_tokens)
         return max(need - done // int(self._view.scheduler.block_size), 0)
 
-    def _leaves_room(self, spare: int) -> bool:
-        """Whether what runs can grow for a while in what would be left."""
+    def _ample(self, spare: int) -> bool:
+        """Whether so many blocks are enough however what runs grows for a while."""
         view = self._view
         running, prompts = view.scheduler.running, view.reader.census.prompts
         block = view.scheduler.block_size
         pending = sum(each.num_tokens - each.num_computed_tokens for each in prompts)
-        most = len(running) * (HORIZON // block + 2) + -(-pending // block)
-        if spare >= most:
+        return bool(spare >= len(running) * (HORIZON // block + 2) + -(-pending // block))
+
+    def _leaves_room(self, spare: int) -> bool:
+        """Whether what runs can grow for a while in what would be left."""
+        if self._ample(spare):
             return True
         return fits(spare, Ask(0), self._forecasted(), HORIZON, min(self._step - self._made, FRESH))
 

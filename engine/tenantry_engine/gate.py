@@ -30,9 +30,9 @@ class Gate:
     """The rules of one step.
 
     `share` and `running` are seats by tenant, `free` those that nobody holds. `absent` are tenants
-    that were here a moment ago and have nothing waiting. `closed`: nobody enters; `only`: nobody
-    but this tenant; `below`: those who wait for a seat of their share; `late`: those of them who
-    wait beyond the bound; `later`: by how much places are put back, see `foresight`.
+    below their share that were here a moment ago and have nothing waiting. `closed`: nobody enters;
+    `only`: nobody but this tenant; `below`: those who wait for a seat of their share; `late`: those
+    of them who wait beyond the bound; `later`: by how much places are put back, see `foresight`.
     """
 
     share: Mapping[str, int]
@@ -166,7 +166,7 @@ class Admission:
         """Of those at the front that were served alike, put the one first that came first. The
         heap's order by what was served stays as it is."""
         heap = self._heap
-        if not any(place[1] == heap[0][1] for place in heap[1:3]):
+        if len(heap) < 2 or heap[0][1] not in [place[1] for place in heap[1:3]]:
             return
         alike = [at for at, place in enumerate(heap) if place[:2] == heap[0][:2]]
         foremost = min(alike, key=lambda at: (self._came(heap[at][2]), heap[at][2]))

@@ -7,7 +7,6 @@ about it is vLLM's, with several that of the policy.
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
 from tenantry_core.ordering import Key
@@ -46,10 +45,6 @@ class Lane:
         if self.ordered and self._sorted:
             return self._arrivals[self._sorted[0][1]]
         return next(iter(self._arrivals.values()))
-
-    def first(self, count: int) -> Iterator[Any]:
-        """The first few."""
-        return islice(self, count)
 
     def arrivals(self) -> Iterator[Any]:
         """All of them, in vLLM's order."""

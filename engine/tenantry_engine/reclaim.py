@@ -5,7 +5,7 @@ if that is enough, and only as long as doing the lost work again stays within an
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from tenantry_core.budget import Allowance
 from tenantry_core.stepmodel import Load, StepTimes, prompt_work
@@ -46,20 +46,18 @@ class Reclaim:
         if self._waits:
             self._waits = Waits()
 
-    def watch(self, now: float, gate: Gate, shares: Shares) -> None:
-        """Who waits below its share, and for how long; told to the gate."""
-        gate.below = self._below()
-        if not self._waits and not gate.below:
-            return
-        lacking = len(gate.below) > gate.free or self._crowded(gate)
-        if not self._waits and not lacking:
-            return  # there is a seat for each, and room for its head
-        below = self._view.book.ledger.line(gate.below)
-        most = self._most_served(gate, shares, below)
-        self._waits.see(now, below, self._fresh(now, gate), most)
-        gate.late = self._waits.late(now)
-        for tenant in self._waits.inverted(gate.late):
+    def watch(self, now: float, gate: Gate, shares: Shares) -> bool:
+        """Who waits below its share, and for how long; told to the gate. Whether anybody does."""
+        waits, below = self._waits, self._below()
+        gate.below = below
+        if not waits and (not below or (len(below) <= gate.free and not self._crowded(gate))):
+            return False  # there is a seat for each, and room for its head
+        places = self._view.book.ledger.line(below)
+        waits.see(now, places, self._fresh(now, gate), self._most_served(gate, shares, places))
+        gate.late = waits.late(now)
+        for tenant in waits.inverted(gate.late):
             self._report(tenant)
+        return bool(waits)
 
     def victims(self, now: float) -> tuple[str, Sequence[Member]] | None:
         """Who gives back what for whom: for the tenant that waits longest with good reason."""
@@ -67,10 +65,10 @@ class Reclaim:
         ripe = next((tenant for tenant in self._waits.ripe(now) if tenant in lanes), None)
         if ripe is None:
             return None
-        head, room = self._view.head(lanes[ripe].head), self._view.room()
-        if room.free_seats > 0 and room.free_blocks >= head.blocks:
+        head = lanes[ripe].head
+        if not self._lacks(head):
             return None
-        found = self._chosen(head)
+        found = self._chosen(self._view.head(head))
         cost = sum(self._cost(victim) for victim in found)
         if not found or not self.allowance.allows(cost, now):
             return None
@@ -84,6 +82,15 @@ class Reclaim:
     def waited(self, now: float) -> float:
         """For how long the one that waits longest has waited, in seconds."""
         return self._waits.longest(now)
+
+    def _lacks(self, request: Any) -> bool:
+        """Whether a request lacks a seat that somebody served more may have to give back, or
+        blocks."""
+        view = self._view
+        if view.free_seats() < 1:
+            above, rank = self._standing.above(), view.book.ledger.rank
+            return bool(above) and max(map(rank, above)) > view.rank(request)
+        return bool(view.scheduler.blocks_for(request) > view.scheduler.free_blocks())
 
     def _chosen(self, head: Head) -> Sequence[Member]:
         view = self._view

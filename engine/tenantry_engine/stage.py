@@ -27,7 +27,8 @@ class Stage:
     def __init__(self, scheduler: Any, *, paced: bool = True) -> None:
         self._scheduler = scheduler
         self._played: Played | None = None
-        self._pace = Pace() if paced else None
+        self._paced = paced
+        self._pace: Pace | None = None
 
     def ran(self, reading: Reading, waiting: int) -> None:
         """A step gave this, and so many requests waited."""
@@ -37,9 +38,10 @@ class Stage:
     def keep_pace(self, census: Census, ordering: Ordering) -> None:
         """Bound a step of one tenant, beside nothing else, where its prompts would come in bursts.
         First come, first served is vLLM's own order, and has vLLM's own steps."""
-        scheduler, pace = self._scheduler, self._pace
-        if pace is None or ordering == Ordering.FIFO or not scheduler.divisible():
+        scheduler = self._scheduler
+        if not self._paced or ordering == Ordering.FIFO or not scheduler.divisible():
             return
+        pace = self._pace = self._pace or Pace()
         most = scheduler.max_num_scheduled_tokens
         tokens = pace.tokens(scheduler.decode_tokens(census), most)
         if tokens < most:

@@ -1,4 +1,4 @@
-"""Which tenants are here, which of them wait below their share, and which ask for no more than it;
+"""Which tenants are here, and which wait below their share, hold more, or ask for no more than it;
 and whose decodes will take more than their part.
 
 A step moves a few tenants only: the census and the queue say which, and only those are looked at.
@@ -29,6 +29,7 @@ class Standing:
         self._present: frozenset[str] = frozenset()
         self._below: set[str] = set()
         self._light: set[str] = set()
+        self._above: set[str] = set()
         self._known = True
 
     def judge(self, share: Mapping[str, int]) -> None:
@@ -38,6 +39,7 @@ class Standing:
             self._below.clear()
             self._light.clear()
             self._later.clear()
+            self._above.clear()
             self._look(self._queue.counts.keys() | self._census.seats.keys())
 
     def present(self, others: Iterable[str] = ()) -> frozenset[str]:
@@ -65,26 +67,26 @@ class Standing:
         self._follow()
         return self._later
 
+    def above(self) -> set[str]:
+        """Tenants that hold more seats than their share; to be read only."""
+        self._follow()
+        return self._above
+
     def _follow(self) -> None:
-        for moved in (self._census.moved, self._queue.moved):
-            if moved:
-                self._look(moved)
-                moved.clear()
+        census, queue = self._census, self._queue
+        if census.moved or queue.moved:
+            self._look(census.moved | queue.moved)
+            census.moved.clear()
+            queue.moved.clear()
 
     def _look(self, tenants: Iterable[str]) -> None:
         seats, counts, share = self._census.seats, self._queue.counts, self.share
-        below, light = self._below, self._light
         for tenant in tenants:
             running, waiting = seats.get(tenant, 0), counts.get(tenant, 0)
             most = share.get(tenant, 0)
-            if waiting and running < most:
-                below.add(tenant)
-            else:
-                below.discard(tenant)
-            if running and running + waiting <= most:
-                light.add(tenant)
-            else:
-                light.discard(tenant)
+            _put(self._below, tenant, if_=waiting > 0 and running < most)
+            _put(self._light, tenant, if_=running > 0 and running + waiting <= most)
+            _put(self._above, tenant, if_=running > most)
             excess = self._excess(tenant) if waiting else 0.0
             if excess > 0.0:
                 self._later[tenant] = excess
@@ -92,3 +94,11 @@ class Standing:
                 self._later.pop(tenant, None)
             if (running + waiting > 0) != (tenant in self._present):
                 self._known = False
+
+
+def _put(tenants: set[str], tenant: str, *, if_: bool) -> None:
+    """Put it in, or take it out."""
+    if if_:
+        tenants.add(tenant)
+    else:
+        tenants.discard(tenant)

@@ -248,7 +248,7 @@ def arrange(scene: Scene, packer: Packer, ceiling: Callable[[bool], Ceiling]) ->
     chunk = packer.chunk(load, context, bound)
     kept, threshold = _beside(scene.head, scene.prompts, chunk)
     tokens = max(load.decodes + chunk, 1)
-    if scene.ready and len(kept) == len(scene.prompts):
+    if not scene.prompts or (scene.ready and len(kept) == len(scene.prompts)):
         return Turn(tokens, threshold, probe=probe)
     decodes = [request for request in scene.running if not request.is_prefill_chunk]
     visible = decodes + [prompt.request for prompt in kept]
@@ -284,19 +284,24 @@ def _protects(scene: Scene) -> bool:
         ranks.append(scene.head.rank)
     if not ranks:
         return False
-    following, owners = min(ranks), {rank.tenant for rank in ranks}
     decoding = scene.census.decodes
-    if scene.precedes(decoding, following):
+    if scene.precedes(decoding, min(ranks)):
         return True
-    return any(owners != {tenant} for tenant in scene.light() if tenant in decoding)
+    light = scene.light()
+    if not light:
+        return False
+    owners = {rank.tenant for rank in ranks}
+    return any(owners != {tenant} for tenant in light if tenant in decoding)
 
 
 def _beside(head: Head | None, prompts: Sequence[Prompt], chunk: int) -> tuple[list[Prompt], int]:
     """The prompts that stay in the step, and the most tokens that each may take."""
-    ahead = [prompt for prompt in prompts if head is None or prompt.rank <= head.rank]
-    behind = prompts[len(ahead) :]
-    if head is None or not behind:
+    if head is None or not prompts:
         return list(prompts), NO_THRESHOLD
+    ahead = [prompt for prompt in prompts if prompt.rank <= head.rank]
+    behind = prompts[len(ahead) :]
+    if not behind:
+        return ahead, NO_THRESHOLD
     if not ahead and 2 * head.tokens <= chunk:
         return list(behind[:1]), chunk - head.tokens
     return ahead, NO_THRESHOLD

@@ -3,7 +3,7 @@
 Built from vLLM's scheduler and our own books when a decision asks for it; nothing is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tenantry_api.choices import Fairness
@@ -87,9 +87,15 @@ class View:
         excess = self.book.foresight.excess(decodes, context, prompts + 1, part)
         return excess / self.book.ledger.divisor(tenant)
 
-    def absent(self) -> Sequence[Holding]:
-        """Tenants that were here a moment ago and have nothing waiting."""
-        return [self._holding(t) for t in self.book.presence.active() if not self._waiting(t)]
+    def absent(self, share: Mapping[str, int]) -> Sequence[Holding]:
+        """Tenants that were here a moment ago, hold less than this share and have nothing
+        waiting."""
+        seats = self.reader.census.seats
+        return [
+            self._holding(tenant)
+            for tenant in self.book.presence.active()
+            if seats.get(tenant, 0) < share[tenant] and not self._waiting(tenant)
+        ]
 
     def _waiting(self, tenant: str) -> int:
         if tenant not in self.queue.lanes or not self.ready(tenant):

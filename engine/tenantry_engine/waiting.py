@@ -16,6 +16,8 @@ from tenantry_engine.lanes import KeyOf, Lane
 
 Choose = Callable[[Mapping[str, Lane]], Any | None]
 ONE_LANE: Final = ""
+_OPEN: Final = object()
+"""In place of a choice that is still to be made: that nobody may be served is a choice too."""
 
 
 def first(lanes: Mapping[str, Lane]) -> Any | None:
@@ -50,7 +52,7 @@ class TenantQueue(RequestQueue):
         self._places: dict[str, tuple[str, str]] = {}
         self._outdated: dict[str, None] = {}
         self._old: dict[str, None] = {}
-        self._chosen: Any | None = None
+        self._chosen: Any | None = _OPEN
 
     def add_request(self, request: Any) -> None:
         """Put a request behind those that came before it."""
@@ -76,7 +78,9 @@ class TenantQueue(RequestQueue):
 
     def pop_request(self) -> Any:
         """Take the request that `peek_request` shows."""
-        request = self.peek_request()
+        request = self.choice()
+        if request is None:
+            raise IndexError("no waiting request may be served now")
         self._drop(request)
         return request
 
@@ -91,13 +95,13 @@ class TenantQueue(RequestQueue):
 
     def choice(self) -> Any | None:
         """The request to serve next, without offering it; None while none may be."""
-        if self._chosen is None and self.lanes:
-            self._chosen = self._choose(self.lanes)
+        if self._chosen is _OPEN:
+            self._chosen = self._choose(self.lanes) if self.lanes else None
         return self._chosen
 
     def reconsider(self) -> None:
         """Forget the choice: what it was based on has changed."""
-        self._chosen = None
+        self._chosen = _OPEN
 
     def heads(self) -> dict[str, Any]:
         """The first request of every lane, by lane."""
@@ -215,7 +219,7 @@ class TenantQueue(RequestQueue):
         self._changed()
 
     def _changed(self) -> None:
-        self._chosen = None
+        self._chosen = _OPEN
         self.offered = None
 
 

@@ -210,3 +210,27 @@ def test_counting_anew_changes_nothing_in_who_comes_first(
             ledger.charge(present, round(cost) / unit)
         gap = large.rank("a").tag - large.rank(present).tag
         assert gap == pytest.approx((small.rank("a").tag - small.rank(present).tag) * 1e7, abs=1e-3)
+
+
+CHANGES = st.tuples(
+    st.sets(NAMES, min_size=1), NAMES, st.floats(-1.0, 1.0), st.sampled_from([0.001, 1.0, 1e6])
+)
+
+
+@given(WEIGHTS, st.sets(NAMES), st.lists(CHANGES, max_size=60), st.sampled_from([0.0, 50.0]))
+def test_who_precedes_is_told_as_if_all_tags_were_read_each_time(
+    weights: Mapping[str, float],
+    background: set[str],
+    changes: list[tuple[set[str], str, float, float]],
+    by: float,
+) -> None:
+    ledger = a_ledger(**weights | dict.fromkeys(background, 0.0))
+    for present, charged, cost, unit in changes:
+        ledger.attend(present)
+        ledger.charge(charged, cost * unit)
+        ledger.settle(())
+        for band, tag, _ in ledger.line(present):
+            for asked in (present, {min(present)}):
+                least = min(ledger.line(asked))[:2]
+                expected = least < (band, tag - by * CREDIT)
+                assert ledger.precedes(asked, (band, tag, ""), by) == expected

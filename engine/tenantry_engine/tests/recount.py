@@ -118,7 +118,7 @@ class Audit(harness.Engine):
         assert sorted(each.request_id for each in everywhere) == sorted(scheduler.requests)
 
     def _stands(self) -> None:
-        """Who is here, waits below its share, or asks for no more than it."""
+        """Who is here, waits below its share, holds more than it, or asks for no more."""
         standing, census = self.conductor.standing, self.conductor.reader.census
         running = self.scheduler.running
         if not census.sure or len(running) != census.base:
@@ -128,6 +128,7 @@ class Audit(harness.Engine):
         share = standing.share
         assert standing.present() == seats.keys() | waits.keys()
         assert standing.below() == {t for t in waits if seats[t] < share.get(t, 0)}
+        assert standing.above() == {t for t in seats if seats[t] > share.get(t, 0)}
         assert standing.light() == {t for t in seats if seats[t] + waits[t] <= share.get(t, 0)}
 
     def _blocks(self) -> None:
