@@ -158,9 +158,9 @@ class Packer:
             self._reconsider(times, ceiling)
         kept = self._kept.get(ceiling.protecting, 0) - times.tokens
         # Mostly the size in use is simply good. What is a step to explore is one to search too.
-        if self._steps % SEARCH and FLOOR <= kept <= ceiling.tokens - times.tokens:
-            if times.of(kept) <= limit(self.model, ceiling, self._relaxed):
-                return kept
+        usable = self._steps % SEARCH and FLOOR <= kept <= ceiling.tokens - times.tokens
+        if usable and times.of(kept) <= limit(self.model, ceiling, self._relaxed):
+            return kept
         step = _Step(times, ceiling, self._relaxed)
         usual = self._usual(step, ceiling.protecting)
         model = self._doubting

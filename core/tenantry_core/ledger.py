@@ -212,7 +212,7 @@ class Ledger:
     def _lift(self, tenant: str) -> None:
         band = self.band(tenant)
         tag = self._tags[tenant] = self._lifted(tenant, band)
-        pass
+        self._least = min(self._least, tag)
         self._bands[tenant] = band
 
     def _lifted(self, tenant: str, band: int) -> float:

@@ -224,7 +224,7 @@ def test_who_precedes_is_told_as_if_all_tags_were_read_each_time(
     changes: list[tuple[set[str], str, float, float]],
     by: float,
 ) -> None:
-    ledger = a_ledger(**weights | dict.fromkeys(background, 0.0))
+    ledger = a_ledger(**{**weights, **dict.fromkeys(background, 0.0)})
     for present, charged, cost, unit in changes:
         ledger.attend(present)
         ledger.charge(charged, cost * unit)
