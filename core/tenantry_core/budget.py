@@ -37,7 +37,7 @@ the best, a token of output counted twice. Short steps keep shares exact; where 
 with reading the weights, they would cost a part of the service."""
 NEARLY: Final = 0.93
 OUTPUT: Final = 2.0
-RECONSIDER: Final = 64
+RECONSIDER: Final = 256
 """Steps between two looks at which of them it is."""
 RAISED: Final = 2.0
 """How far late first tokens may raise the ceiling."""
