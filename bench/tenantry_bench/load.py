@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from tenantry_api.parse import yaml_words
 from tenantry_bench.errors import BadInputError
 from tenantry_bench.recorded import TraceRequest, read_trace
 
@@ -206,7 +207,7 @@ def parse(text: str, where: str, folder: Path, name: str = "") -> Load:
     try:
         body = yaml.load(text, _UniqueKeys)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # of a date or number, too deep
-        raise BadInputError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
+        raise BadInputError(f"{where} is not YAML: {yaml_words(error)}") from error
     if not isinstance(body, dict):
         raise BadInputError(f"{where}: a load file is a mapping with `tenants` or `trace`")
     if isinstance(body.get("trace"), str):

@@ -112,7 +112,7 @@ def policy(body: Mapping[str, Any]) -> TenantServingPolicy:
     try:
         parsed = TenantServingPolicy.model_validate(whole, by_alias=True, by_name=False)
     except ValidationError as error:
-        found.extend(_finding(detail) for detail in error.errors(include_url=False))
+        found.extend(map(_finding, _causes(error.errors(include_url=False))))
     found.extend(_broken(Spec, whole.get("spec"), "spec"))
     if found or parsed is None:
         raise Invalid(tuple(found))
@@ -125,7 +125,7 @@ def text(source: str, where: str) -> TenantServingPolicy:
         loaded = yaml.load_all(source, Loader=_Loader)
         documents = [item for item in loaded if item is not None]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        finding = Finding("(file)", None, f"cannot be read: {' '.join(str(error).split())}")
+        finding = Finding("(file)", None, f"cannot be read: {yaml_words(error)}")
         raise Invalid((finding,), where) from error
     if len(documents) != 1 or not isinstance(documents[0], dict):
         message = f"must hold one TenantServingPolicy, it holds {len(documents)} documents"
@@ -136,6 +136,11 @@ def text(source: str, where: str) -> TenantServingPolicy:
         return policy(documents[0])
     except Invalid as error:
         raise Invalid(error.findings, where) from error
+
+
+def yaml_words(error: Exception) -> str:
+    """What a YAML reader said of a text, in one line."""
+    return " ".join(str(error).split()).replace('in "<unicode string>", line', "in line")
 
 
 def _bare_spec(body: Mapping[str, Any]) -> Iterator[Finding]:
@@ -170,6 +175,15 @@ def _broken(kind: type[Part], body: Any, path: str) -> Iterator[Finding]:
                 yield from _broken(inner, item, f"{path}.{alias}[{index}]")
         elif not many:
             yield from _broken(inner, value, f"{path}.{alias}")
+
+
+def _causes(details: list[ErrorDetails]) -> Iterator[ErrorDetails]:
+    """All but lists that lack an item because what they hold is wrong."""
+    for detail in details:
+        own = detail["loc"]
+        inner = (other["loc"] for other in details if other is not detail)
+        if detail["type"] != "too_short" or all(loc[: len(own)] != own for loc in inner):
+            yield detail
 
 
 def _finding(detail: ErrorDetails) -> Finding:

@@ -90,6 +90,12 @@ def checked(given: argparse.Namespace, argv: Sequence[str]) -> Job:
     scenarios = _scenarios(given)
     if given.report is not None and not given.report.parent.is_dir():
         raise BadInputError(f"--report {given.report}: there is no folder {given.report.parent}")
+    arms = _arms(given.arms)
+    if given.policy is not None and arms and not any(map(contest.has_policy, arms)):
+        raise BadInputError(
+            f"--policy {given.policy}: only the arm {contest.TENANTRY} has a policy: "
+            "name it in --arms"
+        )
     chosen = options.Options(
         profile=profiles.find(given.profile),
         engine=options.engine(given.engine_args),
@@ -100,7 +106,7 @@ def checked(given: argparse.Namespace, argv: Sequence[str]) -> Job:
     )
     return Job(
         scenarios=scenarios,
-        arms=_arms(given.arms),
+        arms=arms,
         seeds=_seeds(given.seeds),
         options=chosen,
         output=given.output,
@@ -112,6 +118,8 @@ def checked(given: argparse.Namespace, argv: Sequence[str]) -> Job:
 def _scenarios(given: argparse.Namespace) -> list[Scenario]:
     found = [each for name in given.scenarios for each in catalogue.find(name)]
     if given.data is not None:
+        if not given.data.is_dir():
+            raise BadInputError(f"--data {given.data}: there is no such folder")
         found = [public.filled(each, given.data) for each in found]
     if given.trace is not None:
         found.append(traces.scenario(given.trace))

@@ -23,6 +23,11 @@ def known() -> tuple[str, ...]:
     return (STOCK, PRIORITY, TENANTRY, ALONE, DEDICATED, VTC, *(each.value for each in Ordering))
 
 
+def has_policy(name: str) -> bool:
+    """Whether a policy that is given is the policy of this arm."""
+    return name.partition(":")[0] == TENANTRY
+
+
 def check(name: str) -> str:
     """Return the arm's name. Raises BadInputError where there is none."""
     base, colon, ordering = name.partition(":")

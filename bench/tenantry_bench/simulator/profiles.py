@@ -19,6 +19,7 @@ from typing import Annotated, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tenantry_api.parse import yaml_words
 from tenantry_bench.errors import BadInputError
 
 TABLE = 8192
@@ -194,9 +195,7 @@ def parse(text: str, where: str) -> Profile:
     try:
         body = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadInputError(
-            f"--profile {where}: not YAML: {' '.join(str(error).split())}"
-        ) from error
+        raise BadInputError(f"--profile {where}: not YAML: {yaml_words(error)}") from error
     try:
         return Profile.model_validate(body)
     except ValidationError as error:

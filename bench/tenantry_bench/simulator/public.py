@@ -57,8 +57,9 @@ def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 def _lengths(path: Path) -> tuple[tuple[int, int], ...]:
     names = ("ContextTokens", "GeneratedTokens")
+    rows = _rows(path, names)
     try:
-        pairs = [tuple(int(row[name]) for name in names) for row in _rows(path, names)]
+        pairs = [tuple(int(row[name]) for name in names) for row in rows]
     except ValueError as error:
         raise BadInputError(f"--data: {path}: {error}") from error
     return tuple((max(prompt, 1), max(output, 1)) for prompt, output in pairs)
@@ -71,8 +72,9 @@ def _clients(path: Path) -> tuple[Tenant, ...]:
     """
     names = ("model", "client", "window_start_s", "rate_rps", "cv", "mean_in", "mean_out")
     windows: defaultdict[str, list[Tenant]] = defaultdict(list)
+    rows = _rows(path, names)
     try:
-        for row in _rows(path, names):
+        for row in rows:
             if row["model"] == MODEL and all(row[name] for name in names):
                 windows[row["window_start_s"]].append(_client(row))
     except ValueError as error:

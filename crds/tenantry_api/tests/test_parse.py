@@ -76,6 +76,12 @@ def test_what_is_no_mapping_is_no_policy(body: Any) -> None:
     assert "(document): must be a mapping" in str(_refused(body))
 
 
+def test_a_list_whose_one_item_is_wrong_is_not_said_to_be_empty_too() -> None:
+    identity = {"header": "X-Team", "trustedPeers": ["10.0.0.0/33"]}
+    (finding,) = _refused(a_policy({"identity": identity})).findings
+    assert finding.path == "spec.identity.trustedPeers[0]"
+
+
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_a_policy_needs_a_name_that_its_service_can_have(name: str) -> None:
     (finding,) = _refused(a_policy(name=name)).findings

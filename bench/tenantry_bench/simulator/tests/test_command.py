@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tenantry_bench.errors import BadInputError
 from tenantry_bench.simulator import main
 from tenantry_bench.simulator.command import Job, checked, parsed
 
@@ -54,7 +55,8 @@ def job(*argv: str) -> Job:
         ),
         (("N1", "--policy", "/no/such"), "--policy /no/such: cannot read it"),
         (("--trace", "/no/such"), "--trace /no/such: cannot read it"),
-        (("N4", "--data", "/no/such"), "--data: cannot read /no/such/azure"),
+        (("N1", "--data", "/no/such"), "--data /no/such: there is no such folder"),
+        (("N4", "--data", "/"), "--data: cannot read /azure"),
         (("N1", "--report", "/no/such/r.html"), "--report /no/such/r.html: there is no folder"),
         (("N1", "-o", "xml"), "xml"),
         (("N1", "--speed"), "--speed"),
@@ -101,6 +103,21 @@ def test_a_policy_is_the_arm_tenantry(tmp_path: Path) -> None:
     policy = job("N1", "--policy", str(file)).options.policy
     assert policy is not None
     assert policy.weight_of("quiet") == 2.0
+
+
+def test_a_policy_that_no_arm_would_have_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    given = ("N1", "--policy", str(file), "--arms")
+    with pytest.raises(BadInputError, match="only the arm tenantry has a policy"):
+        job(*given, "stock,alone,VTC")
+    assert job(*given, "stock,tenantry:FIFO").arms == ["stock", "tenantry:FIFO"]
+
+
+def test_a_public_file_that_is_lacking_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError) as refusal:
+        job("N4", "--data", str(tmp_path))
+    assert str(refusal.value).count("--data") == 1
 
 
 def test_a_wrong_policy_is_told_by_its_field(
