@@ -6,13 +6,18 @@ ASIDE steps by those who have their share of the cache already, after INSIST ste
 They stay set aside until its prompt is through: with its first chunk it takes only the first of
 them, and without the others it would soon be sent back, to wait as long once more. One that has
 had tokens has begun before, and gave its blocks back to whom they belong.
+
+Whoever has blocks set aside is offered wherever it stands in its lane, and nothing is set aside
+for weight 0 from the others: it waits for them, and they must not wait for it as well.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 from tenantry_core.growth import HORIZON, Ask, Forecast, fits
+from tenantry_core.ledger import BACKGROUND
 from tenantry_engine.lanes import Lane
 from tenantry_engine.view import View
 
@@ -25,6 +30,20 @@ ASIDE: Final = 250
 INSIST: Final = 1000
 LOOK_AHEAD: Final = 8
 """Requests of one lane that are looked at for one that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """A request that was passed over: whether it waits for all others, and since which step."""
+
+    last: bool
+    since: int
+    request: Any
+
+    def older(self, other: "_Passed") -> bool:
+        """Whether this one goes before the other."""
+        here = (self.last, self.since, self.request.request_id)
+        return here < (other.last, other.since, other.request.request_id)
 
 
 class Fitting:
@@ -40,11 +59,12 @@ class Fitting:
         self._step = 0
         self._exempt: Callable[[str, int], bool] = lambda _tenant, _need: False
         self._refused: dict[str, tuple[int, int]] = {}
-        self._passed: dict[str, int] = {}
+        self._passed: dict[str, _Passed] = {}
         self._needs: dict[str, tuple[int, int]] = {}
-        self._aside: tuple[str, int, int] | None = None
-        self._begun: dict[str, tuple[Any, int]] = {}
-        """Requests in their first prompt that had been passed over for long, and since when."""
+        self._aside: tuple[_Passed, int] | None = None
+        """For whom blocks are set aside, and how many."""
+        self._begun: dict[str, _Passed] = {}
+        """Requests in their first prompt that had been passed over for long."""
         self._forecast: Forecast | None = None
         self._made = 0
 
@@ -60,6 +80,7 @@ class Fitting:
             self._needs = {n: entry for n, entry in self._needs.items() if entry[0] > past}
         if self._begun:
             self._look_after()
+        self._release()
 
     def refused(self, request: Any) -> None:
         """It was offered in this step, and vLLM did not admit it."""
@@ -70,22 +91,20 @@ class Fitting:
     def admitted(self, request: Any) -> None:
         """It has begun: from now on it grows."""
         name = request.request_id
-        since = self._passed.pop(name, self._step)
-        if self._step - since >= ASIDE and not request.num_output_tokens:
-            self._begun[name] = (request, since)
-        elif self._aside is not None and self._aside[0] == name:
+        passed = self._passed.pop(name, None)
+        long = passed is not None and self._step - passed.since >= ASIDE
+        if passed is not None and long and not request.num_output_tokens:
+            self._begun[name] = passed
+        elif self._is_aside(request):
             self._aside = None
         if self._forecast is not None:
             self._add(self._forecast, request)
 
-    def forget(self, live: Iterable[str]) -> None:
-        """Drop what is known of requests that are gone."""
-        if self._passed:
-            here = set(live)
-            self._passed = {name: step for name, step in self._passed.items() if name in here}
-        if self._begun:
-            here = set(live)
-            self._begun = {name: each for name, each in self._begun.items() if name in here}
+    def forget(self, live: Mapping[str, Any]) -> None:
+        """Drop what is known of requests that wait no longer; `live` are all, by id."""
+        queue = self._view.queue
+        self._passed = {n: each for n, each in self._passed.items() if each.request in queue}
+        self._begun = {n: each for n, each in self._begun.items() if n in live}
         self._release()
 
     def first(self, lane: Lane) -> Any | None:
@@ -95,8 +114,14 @@ class Fitting:
         if not ready(head) or self.fits(head):
             return head
         self._pass_over(head)
-        others = islice(lane, 1, LOOK_AHEAD)
+        others = self._others(lane)
         return next((each for each in others if not ready(each) or self.fits(each)), None)
+
+    def _others(self, lane: Lane) -> Iterator[Any]:
+        """Those of a lane that are looked at if its first does not fit."""
+        yield from islice(lane, 1, LOOK_AHEAD)
+        if self._aside is not None and self._aside[0].request.request_id in lane:
+            yield self._aside[0].request
 
     def fits(self, request: Any) -> bool:
         """Whether it may be admitted now."""
@@ -111,7 +136,7 @@ class Fitting:
             return True
         tenant = self._view.reader.tenant(request)
         exempt = self._exempt(tenant, need)
-        spare = free - need - self._kept_aside(request.request_id, exempt=exempt)
+        spare = free - need - self._kept_aside(request, exempt=exempt)
         return spare >= 0 and (exempt or not self._growth or self._leaves_room(spare))
 
     def _need(self, request: Any, free: int) -> int:
@@ -128,41 +153,60 @@ class Fitting:
 
     def _pass_over(self, request: Any) -> None:
         name = request.request_id
-        since = self._passed.setdefault(name, self._step)
-        if self._step - since < ASIDE:
+        known = self._passed.get(name)
+        since = self._step if known is None else known.since
+        if known is not None and self._step - since < ASIDE:
             return
-        oldest = min(self._passed, key=lambda each: (self._passed[each], each))
-        if oldest == name:
-            need = int(self._view.scheduler.blocks_for(request))
-            self._aside = (name, need, since)
+        mine = self._passed[name] = _Passed(self._waits_for_all(request), since, request)
+        if known is None or self._others_first(mine):
+            return
+        self._aside = (mine, int(self._view.scheduler.blocks_for(request)))
+
+    def _others_first(self, mine: _Passed) -> bool:
+        """Whether one that was passed over goes before this one; mostly it is the one that has
+        blocks set aside."""
+        if self._aside is not None:
+            first = self._aside[0]
+            if first.request.request_id in self._passed and first.older(mine):
+                return True
+        return any(each.older(mine) for each in self._passed.values())
 
     def _look_after(self) -> None:
         """One whose prompt is through needs nothing set aside; one that was sent back before that
         stands where it stood."""
-        for name, (request, since) in list(self._begun.items()):
+        for name, passed in list(self._begun.items()):
+            request = passed.request
             back = request in self._view.queue
             if back:
-                self._passed[name] = since
-            if back or not request.is_prefill_chunk:
+                self._passed[name] = passed
+            if back or not request.is_prefill_chunk or request.is_finished():
                 del self._begun[name]
-        self._release()
 
     def _release(self) -> None:
-        """Set nothing aside for one that is no longer here, or that has what it needs."""
-        name = None if self._aside is None else self._aside[0]
-        if name not in self._passed and name not in self._begun:
+        """Set nothing aside for one that neither waits nor is about to get what it needs."""
+        if self._aside is None:
+            return
+        request = self._aside[0].request
+        if request.request_id not in self._begun and request not in self._view.queue:
             self._aside = None
 
-    def _kept_aside(self, name: str, *, exempt: bool) -> int:
-        if self._aside is None or self._aside[0] == name:
+    def _is_aside(self, request: Any) -> bool:
+        return self._aside is not None and self._aside[0].request is request
+
+    def _waits_for_all(self, request: Any) -> bool:
+        return self._view.rank(request).band == BACKGROUND
+
+    def _kept_aside(self, request: Any, *, exempt: bool) -> int:
+        if self._aside is None or self._is_aside(request):
             return 0
-        other, need, since = self._aside
-        if exempt and self._step - since < INSIST:
+        passed, need = self._aside
+        if exempt and self._step - passed.since < INSIST:
             return 0
-        begun = self._begun.get(other)
-        if begun is None:
+        if self._waits_for_all(passed.request) and not self._waits_for_all(request):
+            return 0
+        if passed.request.request_id not in self._begun:
             return need
-        done = int(begun[0].num_computed_tokens)
+        done = int(passed.request.num_computed_tokens)
         return max(need - done // int(self._view.scheduler.block_size), 0)
 
     def _ample(self, spare: int) -> bool:

@@ -34,6 +34,9 @@ class Lane:
     def __len__(self) -> int:
         return len(self._arrivals)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrivals
+
     def __iter__(self) -> Iterator[Any]:
         if self.ordered and self._sorted:
             return (self._arrivals[name] for _, name in self._sorted)

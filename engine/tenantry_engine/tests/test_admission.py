@@ -72,6 +72,48 @@ def test_with_one_tenant_and_an_order_of_its_own_a_large_request_starts_too(harn
     assert starts(engine, "large", smalls)
 
 
+@pytest.mark.parametrize("fairness", [Fairness.GPU_TIME, Fairness.NONE])
+def test_what_blocks_are_set_aside_for_starts_however_many_stand_before_it(
+    harness: Any, fairness: Fairness
+) -> None:
+    config = EngineConfig(tenants=("gold",), ordering=Ordering.SJF, fairness=fairness)
+    engine = harness.ours(config, harness.Size(**FEW))
+    engine.add(harness.request("holds", 900, 400, tenant="gold"))
+    engine.step()
+    engine.add(harness.request("large", 1500, 40, tenant="gold"))
+    for _ in range(300):
+        engine.step()
+    engine.add(*(harness.request(f"small-{n}", 100, 4, tenant="gold") for n in range(20)))
+    engine.drain(1000)
+    assert "large" in engine.finished
+
+
+def test_nothing_is_set_aside_for_weight_0_from_those_whom_it_waits_for(harness: Any) -> None:
+    engine = harness.ours(a_config(gold=1, batch=0), harness.Size(**FEW))
+    engine.add(harness.request("holds", 300, 1100, tenant="gold"))
+    engine.step()
+    engine.add(harness.request("large", 1500, 4, tenant="batch"))
+    for _ in range(1050):
+        engine.step()
+    engine.add(harness.request("next", 100, 4, tenant="gold"))
+    engine.drain(1000)
+    assert engine.finished["next"] < engine.finished["holds"] < engine.finished["large"]
+
+
+def test_nothing_is_set_aside_any_more_for_a_request_that_was_aborted(harness: Any) -> None:
+    config = EngineConfig(tenants=("gold",), ordering=Ordering.SJF)
+    engine = harness.ours(config, harness.Size(**FEW))
+    engine.add(harness.request("holds", 900, 400, tenant="gold"))
+    engine.step()
+    engine.add(harness.request("large", 1500, 4, tenant="gold"))
+    for _ in range(300):
+        engine.step()
+    engine.add(harness.request("small", 100, 4, tenant="gold"))
+    engine.scheduler.finish_requests("large", harness.ABORTED)
+    engine.step()
+    assert "small" in running(engine)
+
+
 def test_a_request_that_can_never_fit_is_refused_and_the_next_one_starts_in_the_same_step(
     harness: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
