@@ -7,12 +7,15 @@ ledger's proportional rule. Without it requests that began together keep a tenan
 now far behind.
 """
 
+from math import inf
 from typing import Final
 
 AHEAD: Final = 1.0
 """Seconds that are looked ahead. Longer ones make admission swing by themselves."""
 RATE: Final = 0.01
 """What a step counts in the means."""
+PAUSE: Final = 4.0
+"""A step of more mean steps than this counts as one of so many."""
 
 
 class Foresight:
@@ -25,6 +28,11 @@ class Foresight:
     def ran(self, decode: float, context: float, step: float) -> None:
         """A step took so many seconds; a decode in it paid `decode` and `context` for each token of
         context."""
+        if not 0.0 < step < inf:
+            return
+        # A pause says nothing of the steps to come.
+        known = min(1.0, PAUSE * self._step / step) if self._step else 1.0
+        decode, context, step = known * decode, known * context, known * step
         rate = RATE if self._step else 1.0
         self._decode += rate * (decode - self._decode)
         self._context += rate * (context - self._context)

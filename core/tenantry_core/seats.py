@@ -7,7 +7,7 @@ share. The same rules serve for KV blocks, where a seat is a block.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import floor
+from math import floor, inf
 from typing import Final
 
 from tenantry_core.ledger import Rank
@@ -43,15 +43,19 @@ def divided(seats: int, weights: Mapping[str, float]) -> dict[str, int]:
     }
 
 
-def reserved(holdings: Collection[Holding], share: Mapping[str, int], asking: Rank) -> int:
-    """Seats to leave free when `asking` takes one, for less-served tenants with nothing waiting."""
-    return sum(
+def reserved(
+    holdings: Collection[Holding], share: Mapping[str, int], asking: Rank, together: float = inf
+) -> int:
+    """Seats to leave free when `asking` takes one, for less-served tenants with nothing waiting:
+    what each of them asked for at once of late, but no more than all had `together`, and one."""
+    each = sum(
         min(share[h.rank.tenant], max(h.peak, LEAST)) - h.running
         for h in holdings
         if not h.waiting
         and h.rank < asking
         and h.running < min(share[h.rank.tenant], max(h.peak, LEAST))
     )
+    return int(min(each, max(together, LEAST)))
 
 
 def lender(holdings: Collection[Holding], share: Mapping[str, int], asking: str) -> str | None:

@@ -22,7 +22,7 @@ class Census:
         self.prompts: list[Any] = []
         """The others, in the order of the list."""
         self.moved: set[str] = set()
-        """Tenants whose seats have changed; whoever reads them takes them out."""
+        """Tenants whose seats or decodes have changed; whoever reads them takes them out."""
         self.total = 0
         """Context of all decodes."""
         self.base = 0
@@ -137,6 +137,7 @@ class Census:
             del self.seats[tenant]
 
     def _decode(self, tenant: str, change: int, context: int) -> None:
+        self.moved.add(tenant)
         count = self.decodes.get(tenant, 0) + change
         self.total += context
         if count:

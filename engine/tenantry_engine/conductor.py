@@ -135,6 +135,7 @@ class Conductor:
         tenant = self.reader.tenant(request)
         count = self.queue.counts[tenant] + self._census.seats.get(tenant, 0)
         self.book.presence.asks(now, tenant, count)
+        self.book.presence.together.see(now, self.standing.together())
 
     def gone(self, request: Any, *, by_itself: bool) -> None:
         """A request is through; `by_itself`: its output ended it, nobody aborted it."""
@@ -209,6 +210,7 @@ class Conductor:
         absent = partial(self._view.absent, share)
         gate = Gate(share, self._census.seats, self._view.free_seats(), absent)
         gate.later = self.standing.later()
+        gate.together = presence.together.of(now) - self.standing.together()
         self._entry.begin(gate)
         if self.reclaim.watch(now, gate, self._shares):
             self._recall(now, gate)

@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final, Protocol
 
 from tenantry_core import seats
@@ -39,6 +40,7 @@ class Gate:
     running: Mapping[str, int]
     free: int
     absent: Callable[[], Sequence[Holding]] = tuple
+    together: float = inf
     below: frozenset[str] = frozenset()
     late: frozenset[str] = frozenset()
     later: Mapping[str, float] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class Gate:
             return False
         if self._absent is None:
             self._absent = self.absent()
-        return self.free > seats.reserved(self._absent, self.share, Rank(*place))
+        return self.free > seats.reserved(self._absent, self.share, Rank(*place), self.together)
 
     def take(self, tenant: str) -> None:
         """A request of the tenant has been admitted."""

@@ -18,6 +18,31 @@ SAMPLE: Final = 4
 """One step in so many is looked at to tell who is kept waiting most of the time."""
 
 
+@dataclass(slots=True)
+class Peak:
+    """The most of something in the last 5 to 10 seconds."""
+
+    _window: int = 0
+    _current: int = 0
+    _before: int = 0
+
+    def see(self, now: float, count: int) -> None:
+        """There are so many now."""
+        self._turn(now)
+        self._current = max(self._current, count)
+
+    def of(self, now: float) -> int:
+        """The most of late."""
+        self._turn(now)
+        return max(self._current, self._before)
+
+    def _turn(self, now: float) -> None:
+        window = int(now // PEAK_SLICE)
+        if window != self._window:
+            self._before = self._current if window == self._window + 1 else 0
+            self._window, self._current = window, 0
+
+
 class Presence:
     """Running and waiting requests by tenant, and their recent past."""
 
@@ -26,7 +51,9 @@ class Presence:
         self._waiting: Mapping[str, int] = {}
         self._here: frozenset[str] = frozenset()
         self._last: dict[str, float] = {}
-        self._peaks: dict[str, tuple[int, int, int]] = {}
+        self._peaks: dict[str, Peak] = {}
+        self.together = Peak()
+        """Of the seats that all ask for together, see `Standing.together`."""
         self._slices: deque[Slice] = deque()
         self._now = 0.0
         self._steps = 0
@@ -61,11 +88,10 @@ class Presence:
 
     def asks(self, now: float, tenant: str, count: int) -> None:
         """The tenant has so many requests at once. They grow in number only when one arrives."""
-        window = int(now // PEAK_SLICE)
-        at, current, before = self._peaks.get(tenant, (window, 0, 0))
-        if at != window:
-            current, before = 0, current if at == window - 1 else 0
-        self._peaks[tenant] = (window, max(current, count), before)
+        peak = self._peaks.get(tenant)
+        if peak is None:
+            peak = self._peaks[tenant] = Peak()
+        peak.see(now, count)
 
     def scheduled(self, now: float, kept: Iterable[str]) -> None:
         """A step has been scheduled, and these tenants still have something waiting."""
@@ -92,11 +118,8 @@ class Presence:
 
     def peak(self, tenant: str) -> int:
         """The most requests at once in the last 5 to 10 seconds."""
-        window = int(self._now // PEAK_SLICE)
-        at, current, before = self._peaks.get(tenant, (window, 0, 0))
-        if at == window:
-            return max(current, before)
-        return current if at == window - 1 else 0
+        peak = self._peaks.get(tenant)
+        return 0 if peak is None else peak.of(self._now)
 
     def attained(self) -> dict[str, float]:
         """The part of the engine's busy time that each tenant got in the last minute."""

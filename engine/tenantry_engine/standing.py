@@ -31,6 +31,8 @@ class Standing:
         self._light: set[str] = set()
         self._above: set[str] = set()
         self._known = True
+        self._asked: dict[str, int] = {}
+        self._together = 0
 
     def judge(self, share: Mapping[str, int]) -> None:
         """These are the shares from now on, in seats."""
@@ -72,6 +74,12 @@ class Standing:
         self._follow()
         return self._above
 
+    def together(self) -> int:
+        """Seats that all ask for together, each of its share; without those who have their share
+        and wait for more."""
+        self._follow()
+        return self._together
+
     def _follow(self) -> None:
         census, queue = self._census, self._queue
         if census.moved or queue.moved:
@@ -87,6 +95,10 @@ class Standing:
             _put(self._below, tenant, if_=waiting > 0 and running < most)
             _put(self._light, tenant, if_=running > 0 and running + waiting <= most)
             _put(self._above, tenant, if_=running > most)
+            asked = 0 if waiting and running >= most else min(running + waiting, most)
+            self._together += asked - self._asked.pop(tenant, 0)
+            if asked:
+                self._asked[tenant] = asked
             excess = self._excess(tenant) if waiting else 0.0
             if excess > 0.0:
                 self._later[tenant] = excess

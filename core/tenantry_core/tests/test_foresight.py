@@ -36,6 +36,14 @@ def test_without_decodes_or_before_the_first_step_nothing_is_foreseen() -> None:
     assert Foresight().excess(3, 1000, 1, 0.0) == 0.0
 
 
+@pytest.mark.parametrize("seconds", [60.0, float("inf"), float("nan"), 0.0, -1.0])
+def test_a_pause_is_soon_forgotten(seconds: float) -> None:
+    found = learned(100)
+    found.ran(DECODE * seconds / STEP, CONTEXT, seconds)
+    assert found.part(10, 1000) == pytest.approx(learned().part(10, 1000), rel=0.1)
+    assert found.part(10, 1000) > 0.0
+
+
 def test_prices_follow_the_steps() -> None:
     found = learned()
     for _ in range(1000):

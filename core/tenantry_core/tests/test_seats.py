@@ -68,6 +68,14 @@ def test_never_more_than_its_share_is_left_for_it() -> None:
     assert seats.reserved(holdings, seats.shares(16, holdings), holdings[0].rank) == 8
 
 
+def test_no_more_is_left_than_all_asked_for_together_and_one_at_least() -> None:
+    absent = [a_tenant(f"t{number}", tag=1.0, peak=1) for number in range(8)]
+    holdings = [a_tenant("noisy", 10, 20, tag=5.0), *absent]
+    share = seats.shares(64, holdings)
+    found = [seats.reserved(holdings, share, holdings[0].rank, n) for n in (20, 8, 3, 1, 0, -2)]
+    assert found == [8, 8, 3, 1, 1, 1]
+
+
 def test_nothing_is_left_for_a_tenant_that_was_served_more() -> None:
     holdings = [a_tenant("noisy", 10, 20, tag=1.0), a_tenant("quiet", tag=5.0, peak=4)]
     assert seats.reserved(holdings, seats.shares(16, holdings), holdings[0].rank) == 0

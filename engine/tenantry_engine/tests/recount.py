@@ -130,6 +130,8 @@ class Audit(harness.Engine):
         assert standing.below() == {t for t in waits if seats[t] < share.get(t, 0)}
         assert standing.above() == {t for t in seats if seats[t] > share.get(t, 0)}
         assert standing.light() == {t for t in seats if seats[t] + waits[t] <= share.get(t, 0)}
+        ask = [t for t in seats | waits if not waits[t] or seats[t] < share.get(t, 0)]
+        assert standing.together() == sum(min(seats[t] + waits[t], share.get(t, 0)) for t in ask)
 
     def _blocks(self) -> None:
         """A KV block is held by a running request, or free."""

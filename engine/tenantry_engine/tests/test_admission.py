@@ -114,6 +114,24 @@ def test_nothing_is_set_aside_any_more_for_a_request_that_was_aborted(harness: A
     assert "small" in running(engine)
 
 
+def test_seats_are_not_kept_free_for_all_who_come_now_and_then_at_once(harness: Any) -> None:
+    engine = harness.ours(EngineConfig(open_tenants=True), harness.Size())
+    busy, due, held = harness.backlog(["busy"], 48, 100, 100), [0.0], []
+
+    def refill(engine: Any) -> None:
+        busy(engine)
+        if engine.now >= due[0]:  # twenty tenants in turn, each every five seconds
+            number = int(engine.now * 4)
+            engine.add(harness.request(f"{number}", 30, 8, tenant=f"light-{number % 20}"))
+            due[0] = engine.now + 0.25
+        seats = [harness.tenant_of(each) for each in engine.scheduler.running]
+        held.append(seats.count("busy"))
+
+    engine.run(12.0, refill)
+    later = held[len(held) // 2 :]
+    assert sum(later) / len(later) > 12
+
+
 def test_a_request_that_can_never_fit_is_refused_and_the_next_one_starts_in_the_same_step(
     harness: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

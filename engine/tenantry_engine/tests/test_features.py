@@ -309,7 +309,7 @@ def test_chunks_of_a_hybrid_model_are_left_to_vllm(
 ) -> None:
     engine = made(features, recount, use_async=False, aligned=128)
     for number in range(6):
-        engine.add(harness.request(f"d{number}", 10, 60, tenant="gold"))
+        engine.add(harness.request(f"d{number}", 10, 20, tenant="gold"))
     for _ in range(3):
         engine.step()
     engine.add(harness.request("long", 600, 2, tenant="silver"))
