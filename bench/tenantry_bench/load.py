@@ -178,6 +178,8 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 MESSAGES = {
+    "extra_forbidden": "is no field here; docs/reference/bench.md lists those that are",
+    "missing": "is required",
     "tuple_type": "must be a list",
     "model_type": "must be a mapping of fields",
     "string_type": "must be a text; put it in quotes",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tenantry_api.choices import UnknownTenant
-from tenantry_bench.simulator import main
+from tenantry_bench.simulator import catalogue, main
 from tenantry_bench.simulator.profiles import Costs, Mixed, Times
 from tenantry_bench.simulator.scenario import Length, Recorded, Shape, Tenant
 from tenantry_bench.simulator.tests.small import LONG, SHORT, a_scenario
@@ -272,3 +272,15 @@ def test_tenants_that_the_policy_does_not_name_are_refused_or_are_everybody(
     heavy, light = (outcome.samples[name].counts for name in ("heavy", "light"))
     assert heavy["refused"] == (heavy["arrived"] if refused else 0)
     assert light["finished"] == light["arrived"] > 0
+
+
+def test_the_example_of_the_reference_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "simulate.md").read_text()
+    example = page.partition("```python\n")[2].partition("```")[0]
+    tenants = tuple(Tenant(name, (SHORT,), rate=0.5) for name in ("w1", "w2", "w4"))
+    shorter = a_scenario(*tenants, seconds=90.0)
+    monkeypatch.setattr(catalogue, "SCENARIOS", {"N6-mixed": shorter})
+    exec(example, {})  # noqa: S102 - our own page
+    assert len(capsys.readouterr().out.splitlines()) == 4
