@@ -176,10 +176,10 @@ class Fitting:
         stands where it stood."""
         for name, passed in list(self._begun.items()):
             request = passed.request
-            back = request in self._view.queue
+            back, gone = request in self._view.queue, name not in self._view.scheduler.requests
             if back:
                 self._passed[name] = passed
-            if back or not request.is_prefill_chunk or request.is_finished():
+            if back or gone or not request.is_prefill_chunk:
                 del self._begun[name]
 
     def _release(self) -> None:
